@@ -1,0 +1,2 @@
+//! Text and tokens for training language models: splits without leakage, windows, seeded batches.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Optimizers, learning-rate schedules and gradient clipping over one flat parameter buffer.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! Tests across the crates live beside this file; the library itself is empty.
