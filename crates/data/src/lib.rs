@@ -1,2 +1,37 @@
-//! Text and tokens for training language models: splits without leakage, windows, seeded batches.
+#![doc = include_str!("../README.md")]
+//!
+//! # What is where
+//!
+//! | job | items |
+//! |---|---|
+//! | bytes to text | [`read_text`], [`parse_text`] |
+//! | training and validation part | [`split`], [`Split`] |
+//! | inputs and their targets | [`Windows`], [`consecutive`] |
+//! | which window comes when | [`EpochOrder`], [`RandomOrder`] |
+//! | batches | [`Batches`], [`epoch_batches`], [`WeightedMean`] |
+//! | one word per line | [`Words`], [`Samples`] |
+//! | one seed for every purpose | [`derive_seed`] |
+//!
+//! Nothing here keeps hidden state: every order is a pure function of a seed and a number, so the data position of a
+//! training run *is* its step number, and a resumed run needs no stored generator.
 #![forbid(unsafe_code)]
+
+mod batches;
+mod error;
+mod mean;
+mod sampler;
+mod seed;
+mod split;
+mod text;
+mod windows;
+mod words;
+
+pub use batches::{Batches, epoch_batches};
+pub use error::{Error, Part};
+pub use mean::WeightedMean;
+pub use sampler::{EpochOrder, RandomOrder};
+pub use seed::derive_seed;
+pub use split::{Split, split};
+pub use text::{parse_text, read_text};
+pub use windows::{Windows, consecutive};
+pub use words::{Samples, Words};

@@ -1,0 +1,138 @@
+//! Training and validation part.
+
+use crate::error::at_least_one;
+use crate::{Error, Part};
+
+/// Two neighbouring parts of the tokens that share none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split<'a> {
+    /// The leading tokens.
+    pub training: &'a [u32],
+    /// The trailing tokens; empty if none were asked for.
+    pub validation: &'a [u32],
+}
+
+/// Cuts `tokens` once, so that about `validation_fraction` of them stand behind the cut.
+///
+/// The training part gets `⌊length · (1 − validation_fraction)⌋` tokens and the validation part the rest. Windows are
+/// taken from one part or the other, so none crosses the cut and no validation token is ever a training target.
+/// A fraction of 0 means no validation part.
+///
+/// # Errors
+///
+/// [`Error::Fraction`] unless `0 ≤ validation_fraction < 1`; [`Error::Zero`] for a `block` of 0; [`Error::TooShort`],
+/// naming the part, if one that was asked for cannot fill a window of `block` tokens and its last target.
+///
+/// ```
+/// let tokens: Vec<u32> = (0..100).collect();
+/// let parts = burtorch_data::split(&tokens, 0.1, 8)?;
+/// assert_eq!(parts.training, &tokens[..90]);
+/// assert_eq!(parts.validation, &tokens[90..]);
+/// # Ok::<(), burtorch_data::Error>(())
+/// ```
+pub fn split(tokens: &[u32], validation_fraction: f64, block: usize) -> Result<Split<'_>, Error> {
+    if !(0.0..1.0).contains(&validation_fraction) {
+        return Err(Error::Fraction {
+            fraction: validation_fraction,
+        });
+    }
+    let cut = training_length(tokens.len(), validation_fraction);
+    let (training, validation) = tokens.split_at(cut);
+    fits(Part::Training, training, block)?;
+    if validation_fraction > 0.0 {
+        fits(Part::Validation, validation, block)?;
+    }
+    Ok(Split {
+        training,
+        validation,
+    })
+}
+
+/// Rounds down, but with a millionth of a token to spare: 100 · (1 − 0.71) is 28.999999999999996 in f64.
+fn training_length(length: usize, validation_fraction: f64) -> usize {
+    let exact = length as f64 * (1.0 - validation_fraction);
+    ((exact + 1e-6) as usize).min(length)
+}
+
+/// Refuses a part that holds no window of `block` tokens with its last target.
+pub(crate) fn fits(part: Part, tokens: &[u32], block: usize) -> Result<(), Error> {
+    at_least_one("block size", block)?;
+    let (length, needed) = (tokens.len(), block.saturating_add(1));
+    if length < needed {
+        Err(Error::TooShort {
+            part,
+            length,
+            needed,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(length: usize, fraction: f64, block: usize) -> String {
+        split(&vec![0; length], fraction, block)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn f31_the_message_names_the_part_and_both_numbers() {
+        for length in [0, 3, 8] {
+            assert_eq!(
+                message(length, 0.0, 8),
+                format!(
+                    "the training part is too short: expected at least 9 tokens, found {length}"
+                )
+            );
+        }
+        assert_eq!(
+            message(80, 0.1, 8),
+            "the validation part is too short: expected at least 9 tokens, found 8"
+        );
+        assert!(split(&[0; 9], 0.0, 8).is_ok());
+        assert!(split(&[0; 90], 0.1, 8).is_ok());
+    }
+
+    #[test]
+    fn f31_a_fraction_that_rounds_to_nothing_is_not_silent() {
+        assert!(message(100, 1e-9, 8).starts_with("the validation part"));
+    }
+
+    #[test]
+    fn f33_the_fraction_is_honoured() {
+        let tokens: Vec<u32> = (0..100).collect();
+        let parts = split(&tokens, 0.1, 8).unwrap();
+        assert_eq!((parts.training.len(), parts.validation.len()), (90, 10));
+        assert_eq!(split(&tokens, 0.71, 8).unwrap().training.len(), 29);
+        assert_eq!(training_length(1_115_394, 0.1), 1_003_854);
+    }
+
+    #[test]
+    fn impossible_requests_are_refused() {
+        for fraction in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
+            assert!(message(100, fraction, 8).starts_with("validation fraction"));
+        }
+        assert_eq!(
+            message(100, 0.1, 0),
+            "block size: expected at least 1, found 0"
+        );
+        assert!(message(100, 0.1, usize::MAX).contains("too short"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_are_the_whole(length in 0_usize..2000, fraction in 0.0..1.0, block in 1_usize..20) {
+            let tokens: Vec<u32> = (0..length as u32).collect();
+            if let Ok(parts) = split(&tokens, fraction, block) {
+                prop_assert_eq!([parts.training, parts.validation].concat(), &tokens[..]);
+                let wanted = length as f64 * fraction;
+                prop_assert!((parts.validation.len() as f64 - wanted).abs() <= 1.0);
+            }
+        }
+    }
+}
