@@ -424,12 +424,12 @@ mod tests {
     #[test]
     fn links_lead_somewhere() {
         assert_fault(
-            "docs/a.md",
+            "xtask/a.md",
             "\n[a](no-such-file.md#part)\n",
-            "docs/a.md:2: the link to `no-such-file.md`",
+            "xtask/a.md:2: the link to `no-such-file.md`",
         );
         assert_eq!(
-            faults("docs/a.md", "[a](../Cargo.toml) [b](../crates/core)\n"),
+            faults("xtask/a.md", "[a](../Cargo.toml) [b](../crates/core)\n"),
             [""; 0]
         );
     }
