@@ -64,7 +64,7 @@ pub(crate) fn check() -> Result<()> {
             .map(|path| format!("{path}:1: missing")),
     );
     if !faults.is_empty() {
-        bail!("{} faults\n{}", faults.len(), faults.join("\n"));
+        bail!("faults found: {}\n{}", faults.len(), faults.join("\n"));
     }
     println!("{} text files are tidy", files.len());
     Ok(())
