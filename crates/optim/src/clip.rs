@@ -1,0 +1,254 @@
+//! Norms of gradients, and limits on them.
+
+use burtorch_core::Float;
+
+use crate::Error;
+use crate::error::positive;
+
+/// Sums that run side by side, so that the compiler can keep them in SIMD registers; a fixed number for fixed bits.
+const LANES: usize = 16;
+
+/// The Euclidean norm `√(Σ gᵢ²)` of all gradients as one vector, in f64.
+///
+/// Squares are summed in f64, and if that leaves the range of f64, all numbers are divided by the largest first. So
+/// neither many terms nor large or small ones cost digits of an f32: a million terms leave a relative error below 1e-11.
+/// The result is not finite if a gradient is not, or if the norm exceeds the largest f64.
+///
+/// ```
+/// assert_eq!(burtorch_optim::global_norm(&[3.0_f32, 4.0]), 5.0);
+/// let norm = burtorch_optim::global_norm(&[3e20_f32, 4e20]); // squares overflow f32
+/// assert!((norm / 5e20 - 1.0).abs() < 1e-7);
+/// ```
+#[must_use]
+pub fn global_norm<T: Float>(gradients: &[T]) -> f64 {
+    let sum = sum_of_squares(gradients, 1.0);
+    if (TRUSTED..f64::INFINITY).contains(&sum) {
+        sum.sqrt()
+    } else {
+        scaled_norm(gradients)
+    }
+}
+
+/// Below this sum, squares may have vanished that count.
+const TRUSTED: f64 = 1e-280;
+
+/// The norm of numbers whose squares f64 does not hold: `s · √(Σ (gᵢ/s)²)` with `s` the largest of them.
+fn scaled_norm<T: Float>(gradients: &[T]) -> f64 {
+    let largest = gradients
+        .iter()
+        .fold(0.0, |largest, g| largest_of(largest, g.to_f64().abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    largest * sum_of_squares(gradients, largest).sqrt()
+}
+
+/// The maximum, but NaN if one of both is.
+fn largest_of(a: f64, b: f64) -> f64 {
+    if a >= b || a.is_nan() { a } else { b }
+}
+
+/// `Σ (gᵢ/divisor)²`, summed side by side in a fixed order.
+fn sum_of_squares<T: Float>(gradients: &[T], divisor: f64) -> f64 {
+    let square = |g: &T| {
+        let g = g.to_f64() / divisor;
+        g * g
+    };
+    let mut lanes = [0.0; LANES];
+    let chunks = gradients.chunks_exact(LANES);
+    let rest: f64 = chunks.remainder().iter().map(square).sum();
+    for chunk in chunks {
+        for (lane, g) in lanes.iter_mut().zip(chunk) {
+            *lane += square(g);
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+/// Scales all gradients so that their [`global_norm`] is at most `max`, and returns the norm before that.
+///
+/// `g ← g · max / norm` if `norm > max` (R. Pascanu et al., *On the difficulty of training recurrent neural networks*, ICML 2013,
+/// algorithm 1); otherwise no bit changes.
+///
+/// # Errors
+///
+/// [`Error::Domain`] unless `max` is finite and above 0; [`Error::NonFinite`] with the first place that holds an
+/// infinity or NaN, and [`Error::NormOverflow`] if there is none but the norm is too large for f64. On an error nothing is changed,
+/// so a caller that skips the step then has lost nothing.
+///
+/// ```
+/// let mut gradients = [3.0, 4.0];
+/// assert_eq!(burtorch_optim::clip_by_global_norm(&mut gradients, 1.0)?, 5.0);
+/// assert!((gradients[0] - 0.6_f64).abs() < 1e-15 && (gradients[1] - 0.8).abs() < 1e-15);
+/// # Ok::<(), burtorch_optim::Error>(())
+/// ```
+pub fn clip_by_global_norm<T: Float>(gradients: &mut [T], max: f64) -> Result<f64, Error> {
+    positive("largest gradient norm", max)?;
+    let norm = global_norm(gradients);
+    if !norm.is_finite() {
+        return Err(first_non_finite(gradients).unwrap_or(Error::NormOverflow));
+    }
+    if norm > max {
+        let scale = max / norm;
+        for g in gradients {
+            *g = T::from_f64(g.to_f64() * scale);
+        }
+    }
+    Ok(norm)
+}
+
+/// Brings every gradient into `−limit ..= limit`: `g ← min(max(g, −limit), limit)`.
+///
+/// # Errors
+///
+/// [`Error::Domain`] unless `limit` is finite and above 0; [`Error::NonFinite`] with the first place that holds an
+/// infinity or NaN. On an error nothing is changed.
+///
+/// ```
+/// let mut gradients = [0.5, -3.0_f32];
+/// burtorch_optim::clip_by_value(&mut gradients, 1.0)?;
+/// assert_eq!(gradients, [0.5, -1.0]);
+/// # Ok::<(), burtorch_optim::Error>(())
+/// ```
+pub fn clip_by_value<T: Float>(gradients: &mut [T], limit: f64) -> Result<(), Error> {
+    positive("gradient limit", limit)?;
+    if let Some(error) = first_non_finite(gradients) {
+        return Err(error);
+    }
+    let limit = T::from_f64(limit);
+    for g in gradients {
+        *g = if *g > limit {
+            limit
+        } else if *g < -limit {
+            -limit
+        } else {
+            *g
+        };
+    }
+    Ok(())
+}
+
+fn first_non_finite<T: Float>(gradients: &[T]) -> Option<Error> {
+    let index = gradients.iter().position(|g| !g.is_finite())?;
+    Some(Error::NonFinite {
+        index,
+        found: gradients[index].to_f64(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn clipped<T: Float>(gradients: &[T], max: f64) -> (f64, Vec<T>) {
+        let mut gradients = gradients.to_vec();
+        let norm = clip_by_global_norm(&mut gradients, max).unwrap();
+        (norm, gradients)
+    }
+
+    fn close<T: Float>(found: &[T], expected: &[f64], tolerance: f64) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            let found = found.to_f64();
+            assert!(
+                (found - expected).abs() <= tolerance * expected.abs(),
+                "{found} is not {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn f28_one_norm_for_all() {
+        let (norm, gradients) = clipped(&[3.0_f64, 4.0], 1.0);
+        assert_eq!(norm, 5.0);
+        close(&gradients, &[0.6, 0.8], 1e-15);
+        let (norm, gradients) = clipped(&[3.0_f32, 4.0], 1.0);
+        assert_eq!(norm, 5.0);
+        close(&gradients, &[0.6, 0.8], 1e-7);
+    }
+
+    #[test]
+    fn f28_small_gradients_keep_their_bits() {
+        assert_eq!(clipped(&[0.0_f32, -0.0], 1.0), (0.0, vec![0.0, -0.0]));
+        assert_eq!(clipped(&[0.3_f32, 0.4], 1.0).1, [0.3, 0.4]);
+        assert_eq!(clipped(&[3.0_f64, 4.0], 5.0).1, [3.0, 4.0]);
+        assert_eq!(clipped::<f64>(&[], 5.0), (0.0, vec![]));
+    }
+
+    #[test]
+    fn f28_a_norm_that_is_not_finite_changes_nothing() {
+        for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            for place in [0, 1, 20] {
+                let mut gradients = [2.0_f32; 21];
+                gradients[place] = bad;
+                let before = gradients.map(f32::to_bits);
+                let error = clip_by_global_norm(&mut gradients, 1.0).unwrap_err();
+                assert!(matches!(error, Error::NonFinite { index, .. } if index == place));
+                assert!(clip_by_value(&mut gradients, 1.0).is_err());
+                assert_eq!(gradients.map(f32::to_bits), before);
+            }
+        }
+        let mut huge = [f64::MAX, f64::MAX];
+        assert_eq!(
+            clip_by_global_norm(&mut huge, 1.0),
+            Err(Error::NormOverflow)
+        );
+        assert_eq!(huge, [f64::MAX; 2]);
+    }
+
+    #[test]
+    fn f28_squares_may_leave_the_range_of_the_numbers() {
+        let (norm, gradients) = clipped(&[3e20_f32, 4e20], 1.0);
+        assert!((norm / 5e20 - 1.0).abs() < 1e-7);
+        close(&gradients, &[0.6, 0.8], 1e-7);
+        let (norm, gradients) = clipped(&[3e200_f64, 4e200], 1.0);
+        assert!((norm / 5e200 - 1.0).abs() < 1e-15);
+        close(&gradients, &[0.6, 0.8], 1e-15);
+        assert!((global_norm(&[3e-200_f64, 4e-200]) / 5e-200 - 1.0).abs() < 1e-15);
+        assert!((global_norm(&[3e-40_f32, 4e-40]) / 5e-40 - 1.0).abs() < 1e-4);
+    }
+
+    #[test]
+    fn f12_norms_of_many_terms() {
+        assert_eq!(
+            global_norm(&vec![1.0_f32; 20_000_000]),
+            20_000_000_f64.sqrt()
+        );
+        let expected = f64::from(0.1_f32) * 1e7_f64.sqrt();
+        assert!((global_norm(&vec![0.1_f32; 10_000_000]) / expected - 1.0).abs() < 1e-10);
+    }
+
+    #[test]
+    fn limits_are_numbers_above_zero() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(clip_by_global_norm(&mut [1.0_f32], bad).is_err());
+            assert!(clip_by_value(&mut [1.0_f32], bad).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn clipping_shortens_and_keeps_the_direction(
+            gradients in prop::collection::vec(-1e3..1e3, 1..100),
+            max in 1e-3..1e3,
+        ) {
+            let plain = gradients.iter().map(|g| g * g).sum::<f64>().sqrt();
+            let (norm, clipped) = clipped(&gradients, max);
+            prop_assert!((norm - plain).abs() <= 1e-13 * plain);
+            prop_assert!(global_norm(&clipped) <= max.min(norm) * (1.0 + 1e-14));
+            let scale = (max / norm).min(1.0);
+            for (clipped, g) in clipped.iter().zip(&gradients) {
+                prop_assert!((clipped - scale * g).abs() <= 1e-14 * g.abs());
+            }
+        }
+
+        #[test]
+        fn values_end_up_inside_the_limit(g: f32, limit in 1e-3..1e3) {
+            prop_assume!(g.is_finite());
+            let mut gradients = [g];
+            clip_by_value(&mut gradients, limit).unwrap();
+            prop_assert_eq!(gradients[0], g.clamp(-limit as f32, limit as f32));
+        }
+    }
+}

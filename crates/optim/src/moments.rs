@@ -1,0 +1,165 @@
+//! The running moments that Adam and AdamW share, and the one pass over memory that updates all.
+
+use burtorch_core::Float;
+
+use crate::error::{below_one, positive};
+use crate::optimizer::check_step;
+use crate::{Error, Group, Groups, State};
+
+/// Hyperparameters of [`Adam`](crate::Adam) and [`AdamW`](crate::AdamW).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamOptions {
+    /// Share β₁ of the old first moment that a step keeps, from 0 to below 1.
+    pub beta1: f64,
+    /// Share β₂ of the old second moment that a step keeps, from 0 to below 1.
+    pub beta2: f64,
+    /// The number ε above 0 that keeps the quotient finite; it is added outside the root, after bias correction.
+    pub epsilon: f64,
+}
+
+impl Default for AdamOptions {
+    /// β₁ = 0.9, β₂ = 0.999, ε = 1e-8, as the paper proposes.
+    fn default() -> Self {
+        Self {
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+        }
+    }
+}
+
+impl AdamOptions {
+    /// Checks the numbers as they will be used: rounded to `T`.
+    fn check<T: Float>(&self) -> Result<(), Error> {
+        let rounded = |x: f64| T::from_f64(x).to_f64();
+        below_one("beta1", rounded(self.beta1))?;
+        below_one("beta2", rounded(self.beta2))?;
+        positive("epsilon", rounded(self.epsilon))
+    }
+}
+
+/// Where weight decay acts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Decay {
+    /// λ·p is added to the gradient, so the moments see it.
+    InGradient,
+    /// p is multiplied by 1 − rate·λ, beside the moments.
+    Decoupled,
+}
+
+/// First and second moment of every gradient, and the step they belong to.
+#[derive(Debug, Clone)]
+pub(crate) struct Moments<T> {
+    groups: Groups,
+    options: AdamOptions,
+    decay: Decay,
+    step: u64,
+    first: Vec<T>,
+    second: Vec<T>,
+}
+
+const FIRST: &str = "first_moment";
+const SECOND: &str = "second_moment";
+
+impl<T: Float> Moments<T> {
+    pub(crate) fn new(groups: Groups, options: AdamOptions, decay: Decay) -> Result<Self, Error> {
+        options.check::<T>()?;
+        let zeros = vec![T::ZERO; groups.length()];
+        Ok(Self {
+            options,
+            decay,
+            step: 0,
+            first: zeros.clone(),
+            second: zeros,
+            groups,
+        })
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        parameters: &mut [T],
+        gradients: &[T],
+        learning_rate: T,
+    ) -> Result<(), Error> {
+        let rate = check_step(self.groups.length(), parameters, gradients, learning_rate)?;
+        self.step = self.step.saturating_add(1);
+        for group in self.groups.iter() {
+            let range = group.range.clone();
+            update(
+                &self.coefficients(group, rate * group.learning_rate_scale),
+                &mut parameters[range.clone()],
+                &gradients[range.clone()],
+                &mut self.first[range.clone()],
+                &mut self.second[range],
+            );
+        }
+        Ok(())
+    }
+
+    /// The constants of one step and group, worked out in f64: in f32, 0.999ᵗ alone would cost three digits.
+    fn coefficients(&self, group: &Group, rate: f64) -> Coefficients<T> {
+        let AdamOptions {
+            beta1,
+            beta2,
+            epsilon,
+        } = self.options;
+        let (keep, in_gradient) = match self.decay {
+            Decay::InGradient => (1.0, group.weight_decay),
+            Decay::Decoupled => (1.0 - rate * group.weight_decay, 0.0),
+        };
+        Coefficients {
+            beta1: T::from_f64(beta1),
+            rest1: T::from_f64(1.0 - beta1),
+            beta2: T::from_f64(beta2),
+            rest2: T::from_f64(1.0 - beta2),
+            rate: T::from_f64(rate / correction(beta1, self.step)),
+            root: T::from_f64(correction(beta2, self.step).sqrt().recip()),
+            epsilon: T::from_f64(epsilon),
+            keep: T::from_f64(keep),
+            in_gradient: T::from_f64(in_gradient),
+        }
+    }
+
+    pub(crate) fn state(&self) -> State<T> {
+        State::copy_of(self.step, [(FIRST, &self.first), (SECOND, &self.second)])
+    }
+
+    pub(crate) fn restore(
+        &mut self,
+        optimizer: &'static str,
+        state: State<T>,
+    ) -> Result<(), Error> {
+        let buffers = [(FIRST, &mut self.first), (SECOND, &mut self.second)];
+        state.move_into(optimizer, &mut self.step, buffers)
+    }
+}
+
+/// The bias correction 1 − βᵗ: what a running mean that started at 0 has to be divided by after `step` steps.
+fn correction(beta: f64, step: u64) -> f64 {
+    1.0 - beta.powi(i32::try_from(step).unwrap_or(i32::MAX))
+}
+
+/// The constants of [`update`].
+struct Coefficients<T> {
+    beta1: T,
+    rest1: T,
+    beta2: T,
+    rest2: T,
+    /// rate / (1 − β₁ᵗ).
+    rate: T,
+    /// 1 / √(1 − β₂ᵗ).
+    root: T,
+    epsilon: T,
+    keep: T,
+    in_gradient: T,
+}
+
+/// `m ← β₁m + (1−β₁)g`, `v ← β₂v + (1−β₂)g²`, `p ← keep·p − rate·m / (root·√v + ε)`, in one pass over memory.
+fn update<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], m: &mut [T], v: &mut [T]) {
+    for (((p, &g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
+        let g = g + c.in_gradient * *p;
+        *m = c.beta1 * *m + c.rest1 * g;
+        *v = c.beta2 * *v + c.rest2 * g * g;
+        *p = c.keep * *p - c.rate * *m / (c.root * v.sqrt() + c.epsilon);
+    }
+}

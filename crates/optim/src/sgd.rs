@@ -1,0 +1,179 @@
+//! Stochastic gradient descent.
+
+use burtorch_core::Float;
+
+use crate::error::below_one;
+use crate::optimizer::check_step;
+use crate::{Error, Group, Groups, Optimizer, State};
+
+/// Hyperparameters of [`Sgd`]; the default is plain gradient descent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SgdOptions {
+    /// Share μ of the old momentum that a step keeps, from 0 (no momentum, no buffer) to below 1.
+    pub momentum: f64,
+    /// Share of the new gradient that does not enter the momentum, from 0 to below 1.
+    pub dampening: f64,
+    /// Look ahead along the momentum; needs momentum and no dampening.
+    pub nesterov: bool,
+}
+
+/// Stochastic gradient descent with optional momentum (B. Polyak 1964; Y. Nesterov 1983, in the form of I. Sutskever et al.,
+/// *On the importance of initialization and momentum in deep learning*, ICML 2013).
+///
+/// All operations are taken per parameter; λ is the weight decay of the group:
+///
+/// ```text
+/// g ← g + λ·p
+/// b ← μ·b + (1 − dampening)·g     first step: b ← g
+/// p ← p − rate·b                  Nesterov: p ← p − rate·(g + μ·b)
+/// ```
+///
+/// This is the form of `torch.optim.SGD`. Without momentum, b is g and no memory is used.
+///
+/// ```
+/// use burtorch_optim::{Groups, Optimizer, Sgd, SgdOptions};
+///
+/// let mut sgd = Sgd::new(Groups::all(1, 0.0)?, SgdOptions { momentum: 0.5, ..Default::default() })?;
+/// let mut parameters = [1.0_f64];
+/// sgd.step(&mut parameters, &[1.0], 0.25)?; // b = 1
+/// sgd.step(&mut parameters, &[0.0], 0.25)?; // b = 0.5
+/// assert_eq!(parameters, [0.625]);
+/// # Ok::<(), burtorch_optim::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Sgd<T> {
+    groups: Groups,
+    options: SgdOptions,
+    step: u64,
+    momentum: Vec<T>,
+}
+
+const MOMENTUM: &str = "momentum";
+
+impl<T: Float> Sgd<T> {
+    /// An optimizer for the buffer of `groups`, at step 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Domain`] unless momentum and dampening are at least 0 and below 1; [`Error::Combination`] for `nesterov` without
+    /// momentum or with dampening.
+    pub fn new(groups: Groups, options: SgdOptions) -> Result<Self, Error> {
+        below_one("momentum", options.momentum)?;
+        below_one("dampening", options.dampening)?;
+        if options.nesterov && (options.momentum == 0.0 || options.dampening != 0.0) {
+            let expected = "a momentum above 0 and a dampening of 0";
+            return Err(Error::Combination {
+                what: "nesterov",
+                expected,
+            });
+        }
+        let length = if options.momentum == 0.0 {
+            0
+        } else {
+            groups.length()
+        };
+        Ok(Self {
+            groups,
+            options,
+            step: 0,
+            momentum: vec![T::ZERO; length],
+        })
+    }
+
+    fn has_momentum(&self) -> bool {
+        self.options.momentum != 0.0
+    }
+
+    /// The constants of this step and group.
+    fn coefficients(&self, group: &Group, rate: f64) -> Coefficients<T> {
+        let SgdOptions {
+            momentum,
+            dampening,
+            nesterov,
+        } = self.options;
+        let dampening = if self.step == 1 { 0.0 } else { dampening };
+        let (direct, through) = if nesterov {
+            (rate, rate * momentum)
+        } else {
+            (0.0, rate)
+        };
+        Coefficients {
+            decay: T::from_f64(group.weight_decay),
+            rate: T::from_f64(rate),
+            keep: T::from_f64(momentum),
+            enter: T::from_f64(1.0 - dampening),
+            direct: T::from_f64(direct),
+            through: T::from_f64(through),
+        }
+    }
+}
+
+impl<T: Float> Optimizer<T> for Sgd<T> {
+    fn step(
+        &mut self,
+        parameters: &mut [T],
+        gradients: &[T],
+        learning_rate: T,
+    ) -> Result<(), Error> {
+        let rate = check_step(self.groups.length(), parameters, gradients, learning_rate)?;
+        self.step = self.step.saturating_add(1);
+        let has_momentum = self.has_momentum();
+        for group in self.groups.iter() {
+            let range = group.range.clone();
+            let coefficients = self.coefficients(group, rate * group.learning_rate_scale);
+            let (p, g) = (&mut parameters[range.clone()], &gradients[range.clone()]);
+            if has_momentum {
+                with_momentum(&coefficients, p, g, &mut self.momentum[range]);
+            } else {
+                plain(&coefficients, p, g);
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        "sgd"
+    }
+
+    fn state(&self) -> State<T> {
+        if self.has_momentum() {
+            State::copy_of(self.step, [(MOMENTUM, &self.momentum)])
+        } else {
+            State::copy_of(self.step, [])
+        }
+    }
+
+    fn restore(&mut self, state: State<T>) -> Result<(), Error> {
+        if self.has_momentum() {
+            state.move_into("sgd", &mut self.step, [(MOMENTUM, &mut self.momentum)])
+        } else {
+            state.move_into("sgd", &mut self.step, [])
+        }
+    }
+}
+
+/// The constants of [`plain`] and [`with_momentum`].
+struct Coefficients<T> {
+    decay: T,
+    rate: T,
+    keep: T,
+    enter: T,
+    /// Rate of the gradient itself (Nesterov only).
+    direct: T,
+    /// Rate of the momentum.
+    through: T,
+}
+
+fn plain<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T]) {
+    for (p, &g) in p.iter_mut().zip(g) {
+        *p = *p - c.rate * (g + c.decay * *p);
+    }
+}
+
+fn with_momentum<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], b: &mut [T]) {
+    for ((p, &g), b) in p.iter_mut().zip(g).zip(b) {
+        let g = g + c.decay * *p;
+        *b = c.keep * *b + c.enter * g;
+        *p = *p - (c.direct * g + c.through * *b);
+    }
+}
