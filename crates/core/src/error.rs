@@ -1,0 +1,92 @@
+//! What can go wrong on a tape or in a gradient check.
+
+/// Errors of this crate.
+///
+/// Recording never fails at once, so that formulas stay readable: a mistake leaves its error in the
+/// tape, turns the affected values into NaN, and every later [`backward`](crate::Tape::backward),
+/// [`grad`](crate::Var::grad) and [`check`](crate::Tape::check) returns it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// An operation combined variables of two different tapes.
+    #[error("`{op}` combines variables of two different tapes")]
+    MixedTapes {
+        /// The operation that combined them.
+        op: &'static str,
+    },
+
+    /// The tape holds as many nodes or arguments as it may.
+    #[error("the tape is full: expected at most {limit} {what}")]
+    TapeFull {
+        /// What ran out: `nodes` or `arguments`.
+        what: &'static str,
+        /// How many of them the tape may hold.
+        limit: usize,
+    },
+
+    /// The memory that was asked for is not there.
+    #[error("no memory for a tape of {nodes} nodes and {arguments} arguments")]
+    OutOfMemory {
+        /// Nodes that were to fit.
+        nodes: usize,
+        /// Arguments that were to fit.
+        arguments: usize,
+    },
+
+    /// Two lists that belong together differ in length.
+    #[error("`{op}` expected {expected} items in its second list, found {found}")]
+    LengthMismatch {
+        /// The operation.
+        op: &'static str,
+        /// Length of the first list.
+        expected: usize,
+        /// Length of the other list.
+        found: usize,
+    },
+
+    /// The value has no node of its own, hence no gradient slot.
+    #[error(
+        "this value has no gradient of its own: it is neither a variable, a recorded result, nor retained"
+    )]
+    NotRetained,
+
+    /// A mark or node id made by another tape.
+    #[error("this {what} belongs to another tape")]
+    ForeignTape {
+        /// `mark`, `node` or `root`.
+        what: &'static str,
+    },
+
+    /// A mark or node id whose place on the tape has been rewound since.
+    #[error("this {what} points at node {position}, but the tape was rewound below it since")]
+    Rewound {
+        /// `mark` or `node`.
+        what: &'static str,
+        /// The position it points at.
+        position: usize,
+    },
+
+    /// A range of nodes that ends beyond the last node.
+    #[error("expected nodes up to {end}, but the tape ends at {len}")]
+    NoSuchNode {
+        /// One past the last node asked for.
+        end: usize,
+        /// One past the last node there is.
+        len: usize,
+    },
+
+    /// [`gradcheck`](crate::gradcheck) found a derivative that disagrees with the differences of the function.
+    #[error(
+        "coordinate {coordinate}: expected derivative {expected:e} from differences, found {found:e}, which differs by more than {tolerance:e}"
+    )]
+    WrongGradient {
+        /// The coordinate with the largest error.
+        coordinate: usize,
+        /// Its derivative by central differences.
+        expected: f64,
+        /// Its derivative by the tape.
+        found: f64,
+        /// The largest difference that would have been accepted.
+        tolerance: f64,
+    },
+}

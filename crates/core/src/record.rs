@@ -1,0 +1,206 @@
+//! What tape variables and graph nodes share: operators and [`Scalar`](crate::Scalar), made from the table of ops.
+//!
+//! A recorded type offers `value`, `detached`, `unary`, `binary`, `reduction` and `mismatch`; the macros here do the rest.
+
+/// Implements one binary operator for a recorded type, with itself and with a plain number on the right, and with a
+/// plain number on the left.
+macro_rules! recorded_operators {
+    ($type:ident: $($name:ident { [$operator:ident $symbol:tt $assign:ident $assign_method:ident] $($row:tt)* })*) => {$(
+        impl<'a, T: Scalar> std::ops::$operator for $type<'a, T> {
+            type Output = Self;
+
+            #[inline]
+            fn $name(self, other: Self) -> Self {
+                let (a, b) = (self.value(), other.value());
+                let y = a $symbol b;
+                self.binary(other, stringify!($name), y, partial::$name(a, b, y))
+            }
+        }
+
+        impl<'a, C: Float, T: Scalar<Primal = C>> std::ops::$operator<C> for $type<'a, T> {
+            type Output = Self;
+
+            #[inline]
+            fn $name(self, c: C) -> Self {
+                let (a, b) = (self.value(), T::constant(c));
+                let y = a $symbol c;
+                self.binary(Self::detached(b), stringify!($name), y, partial::$name(a, b, y))
+            }
+        }
+
+        impl<'a, T: Scalar, R> std::ops::$assign<R> for $type<'a, T>
+        where
+            Self: std::ops::$operator<R, Output = Self>,
+        {
+            #[inline]
+            fn $assign_method(&mut self, other: R) {
+                *self = *self $symbol other;
+            }
+        }
+
+        $crate::record::constant_on_the_left! { $type f32 $operator $name $symbol }
+        $crate::record::constant_on_the_left! { $type f64 $operator $name $symbol }
+    )*};
+}
+
+macro_rules! constant_on_the_left {
+    ($type:ident $float:ident $operator:ident $name:ident $symbol:tt) => {
+        impl<'a, T: Scalar<Primal = $float>> std::ops::$operator<$type<'a, T>> for $float {
+            type Output = $type<'a, T>;
+
+            #[inline]
+            fn $name(self, x: $type<'a, T>) -> $type<'a, T> {
+                $type::detached(T::constant(self)) $symbol x
+            }
+        }
+    };
+}
+
+macro_rules! recorded_unary {
+    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
+        #[inline]
+        fn $name(self) -> Self {
+            let x = self.value();
+            let y = x.$name();
+            self.unary(stringify!($name), y, partial::$name(x, y))
+        }
+    )*};
+}
+
+macro_rules! recorded_binary {
+    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
+        #[inline]
+        fn $name(self, other: Self) -> Self {
+            let (a, b) = (self.value(), other.value());
+            let y = a.$name(b);
+            self.binary(other, stringify!($name), y, partial::$name(a, b, y))
+        }
+    )*};
+}
+
+macro_rules! recorded_reduction {
+    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
+        #[inline]
+        fn $name(xs: &[Self]) -> Self {
+            let x = |i: usize| xs[i].value();
+            let y = reduce::value::$name(xs.len(), x);
+            Self::reduction(stringify!($name), [xs], y, |out| reduce::partials::$name(x, y, out))
+        }
+    )*};
+}
+
+/// Implements [`Scalar`](crate::Scalar) and its operators for a recorded type.
+macro_rules! recorded_scalar {
+    ($type:ident) => {
+        operator_rows! { recorded_operators $type: }
+
+        impl<'a, T: Scalar> std::ops::Neg for $type<'a, T> {
+            type Output = Self;
+
+            #[inline]
+            fn neg(self) -> Self {
+                self.unary("neg", -self.value(), constant(-1.0))
+            }
+        }
+
+        impl<'a, T: Scalar> Number for $type<'a, T> {
+            type Primal = T::Primal;
+        }
+
+        impl<'a, T: Scalar> Scalar for $type<'a, T> {
+            #[inline]
+            fn primal(self) -> T::Primal {
+                self.value().primal()
+            }
+            #[inline]
+            fn constant(c: T::Primal) -> Self {
+                Self::detached(T::constant(c))
+            }
+            #[inline]
+            fn stop_gradient(self) -> Self {
+                Self::detached(self.value())
+            }
+            #[inline]
+            fn is_zero(self) -> bool {
+                self.value().is_zero() && self.is_constant()
+            }
+            #[inline]
+            fn all_positive(self) -> Option<bool> {
+                self.value().all_positive()
+            }
+            #[inline]
+            fn at_least(self, other: Self) -> Self {
+                Self::detached(self.value().at_least(other.value()))
+            }
+            #[inline]
+            fn select(self, on_positive: Self, otherwise: Self) -> Self {
+                match self.all_positive() {
+                    Some(true) => on_positive,
+                    Some(false) => otherwise,
+                    None => {
+                        let (condition, one, zero) = (self.value(), constant(1.0), constant(0.0));
+                        let y = condition.select(on_positive.value(), otherwise.value());
+                        let partials = (condition.select(one, zero), condition.select(zero, one));
+                        on_positive.binary(otherwise, "select", y, partials)
+                    }
+                }
+            }
+
+            unary_rows! { recorded_unary }
+
+            #[inline]
+            fn powi(self, n: i32) -> Self {
+                let x = self.value();
+                let y = x.powi(n);
+                self.unary("powi", y, partial::powi(x, y, n))
+            }
+            #[inline]
+            fn powf(self, c: T::Primal) -> Self {
+                let x = self.value();
+                self.unary("powf", x.powf(c), partial::powf(x, c))
+            }
+
+            binary_rows! { recorded_binary }
+
+            reduction_rows! { recorded_reduction }
+
+            fn softmax(xs: &[Self], out: &mut [Self]) {
+                if xs.len() != out.len() {
+                    return out.fill(Self::mismatch("softmax", [xs, out]));
+                }
+                // One node for ln Σ exp and one with two arguments per result, instead of n arguments each.
+                let total = Self::logsumexp(xs);
+                let exponentials = reduce::Exponentials::of(xs.len(), |i| xs[i].value());
+                for (x, result) in xs.iter().zip(out) {
+                    let y = exponentials.weight(x.value());
+                    *result = x.binary(total, "softmax", y, (y, -y));
+                }
+            }
+            fn dot(a: &[Self], b: &[Self]) -> Self {
+                if a.len() != b.len() {
+                    return Self::mismatch("dot", [a, b]);
+                }
+                let (a_at, b_at) = (|i: usize| a[i].value(), |i: usize| b[i].value());
+                let y = reduce::value::dot(a.len(), a_at, b_at);
+                Self::reduction("dot", [a, b], y, |out| {
+                    reduce::partials::dot(a.len(), a_at, b_at, out)
+                })
+            }
+            fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self {
+                if a.len() != b.len() {
+                    return Self::mismatch("dot_bias", [a, b]);
+                }
+                let (a_at, b_at) = (|i: usize| a[i].value(), |i: usize| b[i].value());
+                let y = reduce::value::dot(a.len(), a_at, b_at) + bias.value();
+                Self::reduction("dot_bias", [a, b, &[bias]], y, |out| {
+                    reduce::partials::dot(a.len(), a_at, b_at, out)
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use {
+    constant_on_the_left, recorded_binary, recorded_operators, recorded_reduction, recorded_scalar,
+    recorded_unary,
+};

@@ -1,0 +1,259 @@
+//! The trait [`Scalar`]: one formula, written once, for plain numbers and for everything that records.
+
+use std::fmt::Debug;
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+use crate::float::{Float, Special};
+use crate::ops::{BEYOND, binary_rows, gelu_argument, reduce, reduction_rows, unary_rows};
+
+/// The plain number a [`Scalar`] is made of.
+///
+/// It is a trait of its own because the operators of [`Scalar`] mention it.
+pub trait Number: Copy + Debug {
+    /// `f32` or `f64`.
+    type Primal: Float;
+}
+
+/// The four operators and their assignments with `Rhs` on the right-hand side. Implemented for whatever has them.
+pub trait Operators<Rhs>:
+    Add<Rhs, Output = Self>
+    + Sub<Rhs, Output = Self>
+    + Mul<Rhs, Output = Self>
+    + Div<Rhs, Output = Self>
+    + AddAssign<Rhs>
+    + SubAssign<Rhs>
+    + MulAssign<Rhs>
+    + DivAssign<Rhs>
+{
+}
+
+impl<S, Rhs> Operators<Rhs> for S where
+    S: Add<Rhs, Output = S>
+        + Sub<Rhs, Output = S>
+        + Mul<Rhs, Output = S>
+        + Div<Rhs, Output = S>
+        + AddAssign<Rhs>
+        + SubAssign<Rhs>
+        + MulAssign<Rhs>
+        + DivAssign<Rhs>
+{
+}
+
+/// Turns the rows of ops with one argument into trait methods.
+macro_rules! declare_unary {
+    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
+        $($(#[$doc])* fn $name(self) -> Self;)*
+    };
+}
+
+/// Turns the rows of ops with two arguments into trait methods.
+macro_rules! declare_binary {
+    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
+        $($(#[$doc])* fn $name(self, other: Self) -> Self;)*
+    };
+}
+
+/// Turns the rows of ops over a slice into trait functions.
+macro_rules! declare_reduction {
+    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
+        $($(#[$doc])* fn $name(xs: &[Self]) -> Self;)*
+    };
+}
+
+/// A number that may record what is done to it.
+///
+/// A function over a `Scalar` runs on `f32`, on `f64`, on tape variables ([`Var`](crate::Var)) and on the nodes of a
+/// drawing ([`Node`](crate::graph::Node)). Operators take another scalar or a plain number on the right.
+/// The rules for kinks, ties and zeros are in the [table of conventions](crate#conventions).
+///
+/// Some methods share their names with inherent ones of `f32` and `f64` and compute the same, with one exception:
+/// [`max`](Self::max) and [`min`](Self::min) hand on a NaN, the inherent ones drop it.
+///
+/// ```
+/// use burtorch_core::{Float, Scalar, value_and_grad};
+///
+/// fn rosenbrock<S: Scalar>(x: S, y: S) -> S {
+///     (x - x.constant_like(S::Primal::from_f64(1.0))).square() + (y - x.square()).square() * S::Primal::from_f64(100.0)
+/// }
+/// assert_eq!(rosenbrock(1.0, 2.0), 100.0);
+/// let (value, gradient) = value_and_grad(|x| rosenbrock(x[0], x[1]), &[1.0, 2.0])?;
+/// assert_eq!((value, gradient), (100.0, vec![-400.0, 200.0]));
+/// # Ok::<(), burtorch_core::Error>(())
+/// ```
+pub trait Scalar:
+    Number + Operators<Self> + Operators<<Self as Number>::Primal> + Neg<Output = Self>
+{
+    /// The plain value; of a scalar that holds several numbers, the first.
+    ///
+    /// Formulas that branch on it are not the same function everywhere; prefer [`select`](Self::select),
+    /// [`max`](Self::max) and [`min`](Self::min).
+    fn primal(self) -> Self::Primal;
+
+    /// A number that never changes: nothing is recorded for it and it has no gradient.
+    fn constant(c: Self::Primal) -> Self;
+
+    /// [`constant`](Self::constant), for code that has a value at hand rather than a type.
+    #[inline]
+    fn constant_like(self, c: Self::Primal) -> Self {
+        Self::constant(c)
+    }
+
+    /// The same value, through which no gradient flows.
+    fn stop_gradient(self) -> Self;
+
+    /// Whether this is exactly zero in every part, so that its multiples may be left out.
+    fn is_zero(self) -> bool;
+
+    /// `Some(true)` if every number in this is greater than zero, `Some(false)` if none is, `None` if they differ.
+    fn all_positive(self) -> Option<bool>;
+
+    /// 1 where this is at least `other` or NaN, 0 elsewhere; a constant.
+    fn at_least(self, other: Self) -> Self;
+
+    /// This times `outer`, but exactly zero wherever `outer` is zero, even if this is infinite or NaN.
+    ///
+    /// It is the chain rule with the convention that a dead branch contributes nothing.
+    #[inline]
+    fn chain(self, outer: Self) -> Self {
+        if outer.is_zero() { outer } else { self * outer }
+    }
+
+    /// `on_positive` where this is greater than zero, `otherwise` elsewhere (also where this is NaN).
+    ///
+    /// Only the chosen one takes part in the gradient.
+    fn select(self, on_positive: Self, otherwise: Self) -> Self;
+
+    /// The larger one; `self` on ties; NaN if either is NaN. The gradient goes to the one returned.
+    #[inline]
+    fn max(self, other: Self) -> Self {
+        self.at_least(other).select(self, other)
+    }
+
+    /// The smaller one; `self` on ties; NaN if either is NaN. The gradient goes to the one returned.
+    #[inline]
+    fn min(self, other: Self) -> Self {
+        (-self).at_least(-other).select(self, other)
+    }
+
+    unary_rows! { declare_unary }
+
+    /// xⁿ. Derivative n·xⁿ⁻¹, which is 0 for n = 0 also at x = 0.
+    fn powi(self, n: i32) -> Self;
+
+    /// xᶜ for a plain exponent. Derivative c·xᶜ⁻¹, which is 0 for c = 0 also at x = 0.
+    fn powf(self, c: Self::Primal) -> Self;
+
+    binary_rows! { declare_binary }
+
+    reduction_rows! { declare_reduction }
+
+    /// exp(xᵢ) / Σⱼ exp(xⱼ), written to `out`. Entries of −∞ get 0, and if all are −∞ every result is 0.
+    ///
+    /// If the lengths differ, all of `out` is NaN.
+    fn softmax(xs: &[Self], out: &mut [Self]);
+
+    /// Σᵢ aᵢbᵢ; NaN if the lengths differ.
+    fn dot(a: &[Self], b: &[Self]) -> Self;
+
+    /// Σᵢ aᵢbᵢ + bias; NaN if the lengths differ.
+    fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self;
+}
+
+/// Turns the rows of ops with one argument into methods of a plain number.
+macro_rules! float_unary {
+    ($($(#[$doc:meta])* $name:ident { value: |$x:ident| $value:expr, $($row:tt)* })*) => {
+        $(#[inline] fn $name(self) -> Self { let $x = self; $value })*
+    };
+}
+
+/// Turns the rows of ops with two arguments into methods of a plain number.
+macro_rules! float_binary {
+    ($($(#[$doc:meta])* $name:ident { value: |$a:ident, $b:ident| $value:expr, $($row:tt)* })*) => {
+        $(#[inline] fn $name(self, other: Self) -> Self { let ($a, $b) = (self, other); $value })*
+    };
+}
+
+/// Turns the rows of ops over a slice into functions of a plain number.
+macro_rules! float_reduction {
+    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
+        $(#[inline] fn $name(xs: &[Self]) -> Self { reduce::value::$name(xs.len(), |i| xs[i]) })*
+    };
+}
+
+macro_rules! float_scalar {
+    ($type:ident) => {
+        impl Number for $type {
+            type Primal = Self;
+        }
+
+        impl Scalar for $type {
+            #[inline]
+            fn primal(self) -> Self {
+                self
+            }
+            #[inline]
+            fn constant(c: Self) -> Self {
+                c
+            }
+            #[inline]
+            fn stop_gradient(self) -> Self {
+                self
+            }
+            #[inline]
+            fn is_zero(self) -> bool {
+                self == 0.0
+            }
+            #[inline]
+            fn all_positive(self) -> Option<bool> {
+                Some(self > 0.0)
+            }
+            #[inline]
+            fn at_least(self, other: Self) -> Self {
+                if self >= other || self.is_nan() {
+                    1.0
+                } else {
+                    0.0
+                }
+            }
+            #[inline]
+            fn select(self, on_positive: Self, otherwise: Self) -> Self {
+                if self > 0.0 { on_positive } else { otherwise }
+            }
+
+            unary_rows! { float_unary }
+
+            #[inline]
+            fn powi(self, n: i32) -> Self {
+                $type::powi(self, n)
+            }
+            #[inline]
+            fn powf(self, c: Self) -> Self {
+                $type::powf(self, c)
+            }
+
+            binary_rows! { float_binary }
+
+            reduction_rows! { float_reduction }
+
+            fn softmax(xs: &[Self], out: &mut [Self]) {
+                if xs.len() == out.len() {
+                    reduce::weights(|i| xs[i], out);
+                } else {
+                    out.fill(Self::NAN);
+                }
+            }
+            fn dot(a: &[Self], b: &[Self]) -> Self {
+                if a.len() != b.len() {
+                    return Self::NAN;
+                }
+                reduce::value::dot(a.len(), |i| a[i], |i| b[i])
+            }
+            fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self {
+                Self::dot(a, b) + bias
+            }
+        }
+    };
+}
+
+float_scalar!(f32);
+float_scalar!(f64);
