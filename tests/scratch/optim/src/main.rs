@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut x, mut y) = ([0; BATCH * BLOCK], [0; BATCH * BLOCK]);
     for step in 0..2000 {
         batches.fill(step, &mut x, &mut y)?;
-        sgd.step(&mut line, &gradient(line, &x, &y), 0.02)?;
+        let gradient = gradient(line, &x, &y);
+        sgd.step(&mut line, &gradient, 0.02)?;
     }
     println!("next = {:.3} · token + {:.3}", line[0], line[1]);
     assert!(
