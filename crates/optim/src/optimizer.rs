@@ -19,7 +19,7 @@ use crate::error::{length, not_negative};
 /// ];
 /// for optimizer in &mut optimizers {
 ///     let mut parameters = [1.0, -2.0];
-///     for _ in 0..1000 {
+///     for _ in 0..3000 {
 ///         let gradients = parameters.map(|p| 2.0 * (p - 3.0)); // of (p − 3)²
 ///         optimizer.step(&mut parameters, &gradients, 0.01)?;
 ///     }

@@ -177,3 +177,129 @@ fn with_momentum<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], b: &mut [T
         *p = *p - (c.direct * g + c.through * *b);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The formulas of [`Sgd`] for one parameter, written out plainly.
+    fn reference(options: SgdOptions, decay: f64, rate: f64, mut p: f64, gradients: &[f64]) -> f64 {
+        let mut buffer = None;
+        for &g in gradients {
+            let g = g + decay * p;
+            let b = match buffer {
+                None => g,
+                Some(b) => options.momentum * b + (1.0 - options.dampening) * g,
+            };
+            buffer = Some(b);
+            let direction = match (options.momentum == 0.0, options.nesterov) {
+                (true, _) => g,
+                (false, true) => g + options.momentum * b,
+                (false, false) => b,
+            };
+            p -= rate * direction;
+        }
+        p
+    }
+
+    fn run(options: SgdOptions, decay: f64, rate: f64, p: f64, gradients: &[f64]) -> f64 {
+        let mut sgd = Sgd::new(Groups::all(1, decay).unwrap(), options).unwrap();
+        let mut p = [p];
+        for &g in gradients {
+            sgd.step(&mut p, &[g], rate).unwrap();
+        }
+        p[0]
+    }
+
+    #[test]
+    fn values_by_hand() {
+        let plain = SgdOptions::default();
+        assert_eq!(run(plain, 0.0, 0.5, 1.0, &[1.0, -2.0]), 1.5);
+        assert_eq!(run(plain, 0.5, 0.5, 2.0, &[1.0]), 1.0);
+        let nesterov = SgdOptions {
+            momentum: 0.5,
+            nesterov: true,
+            ..plain
+        };
+        assert_eq!(run(nesterov, 0.0, 1.0, 0.0, &[1.0, 1.0]), -3.25);
+        let damped = SgdOptions {
+            momentum: 0.5,
+            dampening: 0.5,
+            ..plain
+        };
+        assert_eq!(run(damped, 0.0, 1.0, 0.0, &[1.0, 1.0]), -2.0);
+    }
+
+    #[test]
+    fn impossible_options_are_refused() {
+        let make = |options| {
+            Sgd::<f32>::new(Groups::all(1, 0.0).unwrap(), options)
+                .unwrap_err()
+                .to_string()
+        };
+        let usual = SgdOptions {
+            momentum: 0.9,
+            ..Default::default()
+        };
+        for bad in [-0.1, 1.0, f64::NAN] {
+            assert!(
+                make(SgdOptions {
+                    momentum: bad,
+                    ..usual
+                })
+                .starts_with("momentum")
+            );
+            assert!(
+                make(SgdOptions {
+                    dampening: bad,
+                    ..usual
+                })
+                .starts_with("dampening")
+            );
+        }
+        let expected = "nesterov: expected a momentum above 0 and a dampening of 0";
+        assert_eq!(
+            make(SgdOptions {
+                momentum: 0.0,
+                nesterov: true,
+                ..usual
+            }),
+            expected
+        );
+        assert_eq!(
+            make(SgdOptions {
+                dampening: 0.1,
+                nesterov: true,
+                ..usual
+            }),
+            expected
+        );
+    }
+
+    #[test]
+    fn plain_descent_remembers_its_step_only() {
+        let sgd = Sgd::<f64>::new(Groups::all(3, 0.0).unwrap(), SgdOptions::default()).unwrap();
+        assert!(sgd.state().buffers.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_setting_follows_the_formulas(
+            momentum in prop_oneof![Just(0.0), 0.01..0.99],
+            dampening in prop_oneof![Just(0.0), 0.0..0.99],
+            nesterov: bool,
+            decay in 0.0..0.5,
+            rate in 0.0..0.5,
+            start in -3.0..3.0,
+            gradients in prop::collection::vec(-3.0..3.0, 1..20),
+        ) {
+            let nesterov = nesterov && momentum > 0.0;
+            let dampening = if nesterov { 0.0 } else { dampening };
+            let options = SgdOptions { momentum, dampening, nesterov };
+            let expected = reference(options, decay, rate, start, &gradients);
+            let found = run(options, decay, rate, start, &gradients);
+            prop_assert!((found - expected).abs() <= 1e-12 * expected.abs().max(10.0), "{found} is not {expected}");
+        }
+    }
+}
