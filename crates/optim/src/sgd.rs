@@ -166,7 +166,7 @@ struct Coefficients<T> {
 
 fn plain<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T]) {
     for (p, &g) in p.iter_mut().zip(g) {
-        *p = *p - c.rate * (g + c.decay * *p);
+        *p -= c.rate * (g + c.decay * *p);
     }
 }
 
@@ -174,7 +174,7 @@ fn with_momentum<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], b: &mut [T
     for ((p, &g), b) in p.iter_mut().zip(g).zip(b) {
         let g = g + c.decay * *p;
         *b = c.keep * *b + c.enter * g;
-        *p = *p - (c.direct * g + c.through * *b);
+        *p -= c.direct * g + c.through * *b;
     }
 }
 
