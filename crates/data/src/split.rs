@@ -48,7 +48,7 @@ pub fn split(tokens: &[u32], validation_fraction: f64, block: usize) -> Result<S
     })
 }
 
-/// Rounds down, but with a millionth of a token to spare: 100 · (1 − 0.71) is 28.999999999999996 in f64.
+/// Rounds down, but with a millionth of a token to spare: 100 · (1 − 0.8) is 19.999999999999996 in f64.
 fn training_length(length: usize, validation_fraction: f64) -> usize {
     let exact = length as f64 * (1.0 - validation_fraction);
     ((exact + 1e-6) as usize).min(length)
@@ -108,7 +108,7 @@ mod tests {
         let tokens: Vec<u32> = (0..100).collect();
         let parts = split(&tokens, 0.1, 8).unwrap();
         assert_eq!((parts.training.len(), parts.validation.len()), (90, 10));
-        assert_eq!(split(&tokens, 0.71, 8).unwrap().training.len(), 29);
+        assert_eq!(split(&tokens, 0.8, 8).unwrap().training.len(), 20);
         assert_eq!(training_length(1_115_394, 0.1), 1_003_854);
     }
 
