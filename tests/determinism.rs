@@ -1,0 +1,106 @@
+//! Same seed, same bits: for any number of threads, every time.
+#![forbid(unsafe_code)]
+
+use burtorch_data::derive_seed;
+use burtorch_gpt::model::{Gpt, ModelConfig};
+use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer, clip_by_global_norm};
+use burtorch_tensor::{Element, Params, Pieces, ScalarEngine, TensorEngine, Workspace};
+use burtorch_tests::{Batch, Outcome, accumulate, base_style, mini_style};
+
+const PIECES: usize = 5;
+
+/// The bits of every loss and of the parameters at the end.
+type Bits = (Vec<u64>, Vec<u64>);
+
+fn train<T: Element, W: Workspace<T>>(
+    config: &ModelConfig,
+    seed: u64,
+    threads: usize,
+    steps: u64,
+) -> Outcome<Bits> {
+    let mut params = Params::<T>::new();
+    let gpt = Gpt::new(config, &mut params, seed)?;
+    let mut optimizer = AdamW::new(Groups::all(params.len(), 0.1)?, AdamOptions::default())?;
+    let mut pieces = Pieces::<T, W>::new(threads)?;
+    let mut gradients = vec![T::ZERO; params.len()];
+    let mut losses = Vec::new();
+    for step in 0..steps {
+        let work = |piece: usize,
+                    workspace: &mut W,
+                    params: &Params<T>,
+                    gradients: &mut [T]|
+         -> Outcome<f64> {
+            let key = derive_seed(seed, &format!("step {step}, piece {piece}"));
+            // Pieces of different sizes, so that they end in another order than they started.
+            let batch = Batch::random(config, 1 + piece % 3, key);
+            accumulate(&gpt, params, workspace, &batch, Some(key), gradients)
+        };
+        losses.extend(
+            pieces
+                .run(&params, &mut gradients, PIECES, work)?
+                .iter()
+                .map(|loss| loss.to_bits()),
+        );
+        clip_by_global_norm(&mut gradients, 1.0)?;
+        optimizer.step(params.values_mut(), &gradients, T::from_f64(0.01))?;
+    }
+    Ok((
+        losses,
+        params
+            .values()
+            .iter()
+            .map(|value| value.to_f64().to_bits())
+            .collect(),
+    ))
+}
+
+fn same_bits<T: Element, W: Workspace<T>>(threads: &[usize], steps: u64) -> Outcome {
+    // The style of base has dropout, whose masks are the likeliest to depend on a thread.
+    let config = base_style();
+    let expected = train::<T, W>(&config, 1, 1, steps)?;
+    for &threads in threads {
+        for run in 1..=2 {
+            let found = train::<T, W>(&config, 1, threads, steps)?;
+            assert_eq!(found, expected, "run {run} with {threads} threads");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn f34_tensor_engine() -> Outcome {
+    same_bits::<f32, TensorEngine<f32>>(&[1, 2, 3, 4, 7], 50)
+}
+
+#[test]
+fn f34_scalar_engine() -> Outcome {
+    same_bits::<f32, ScalarEngine<f32>>(&[1, 2, 3], 5)
+}
+
+#[test]
+fn f34_another_seed_gives_other_bits() -> Outcome {
+    let train = |seed| train::<f32, TensorEngine<f32>>(&mini_style(), seed, 2, 2);
+    assert_ne!(train(1)?, train(2)?);
+    Ok(())
+}
+
+#[test]
+fn f34_layers_have_their_own_streams() -> Outcome {
+    let mut params = Params::<f64>::new();
+    Gpt::new(&mini_style(), &mut params, 1)?;
+    let matrices: Vec<_> = params
+        .entries()
+        .iter()
+        .filter(|entry| entry.shape.rank() == 2)
+        .collect();
+    for (i, first) in matrices.iter().enumerate() {
+        for second in &matrices[..i] {
+            // Standardised, since tensors may differ in nothing but their scale.
+            let ratio =
+                |k: usize| params.values()[first.offset + k] / params.values()[second.offset + k];
+            let apart = (ratio(0) - ratio(1)).abs() > 1e-6 * ratio(0).abs();
+            assert!(apart, "{} is a multiple of {}", first.name, second.name);
+        }
+    }
+    Ok(())
+}
