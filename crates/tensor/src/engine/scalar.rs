@@ -1,0 +1,204 @@
+//! The exact engine: every op records its formula on the scalar tape, the granularity of the BurTorch paper.
+
+use burtorch_core::{Tape, Var};
+
+use crate::{Context, Element, Engine, Error, Op, ParamId, Params, Result, Shape, View, Workspace};
+
+/// The memory of the scalar engine: a tape that is cleared, not freed, from pass to pass.
+pub struct ScalarEngine<T: Element> {
+    tape: Tape<T>,
+    values: Vec<T>,
+}
+
+impl<T: Element> ScalarEngine<T> {
+    /// An engine with an empty tape.
+    #[must_use]
+    pub fn new() -> Self {
+        ScalarEngine {
+            tape: Tape::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Bytes held by the tape and by the results.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tape.bytes() + self.values.capacity() * size_of::<T>()
+    }
+}
+
+impl<T: Element> Default for ScalarEngine<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Element> Workspace<T> for ScalarEngine<T> {
+    type Pass<'a> = ScalarPass<'a, T>;
+
+    fn bind<'a>(&'a mut self, params: &'a Params<T>, context: Context<'a>) -> ScalarPass<'a, T> {
+        self.tape.clear();
+        self.values.clear();
+        ScalarPass {
+            tape: &self.tape,
+            values: &mut self.values,
+            params,
+            context,
+            variables: Vec::new(),
+            tensors: Vec::new(),
+            bound: vec![None; params.entries().len()],
+            result: Vec::new(),
+            nodes: 0,
+        }
+    }
+}
+
+/// Where a tensor's variables are.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: usize,
+    shape: Shape,
+}
+
+/// Handle of a tensor of a [`ScalarPass`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScalarRef(usize);
+
+/// One pass of the [`ScalarEngine`].
+pub struct ScalarPass<'a, T: Element> {
+    tape: &'a Tape<T>,
+    /// The variables of all tensors, one after the other, and beside them their values.
+    variables: Vec<Var<'a, T>>,
+    values: &'a mut Vec<T>,
+    tensors: Vec<Place>,
+    bound: Vec<Option<ScalarRef>>,
+    params: &'a Params<T>,
+    context: Context<'a>,
+    result: Vec<Var<'a, T>>,
+    nodes: usize,
+}
+
+impl<'a, T: Element> ScalarPass<'a, T> {
+    fn push(&mut self, shape: Shape, variables: impl Iterator<Item = Var<'a, T>>) -> ScalarRef {
+        let start = self.variables.len();
+        self.variables.extend(variables);
+        self.values
+            .extend(self.variables[start..].iter().map(|v| v.value()));
+        self.tensors.push(Place { start, shape });
+        ScalarRef(self.tensors.len() - 1)
+    }
+
+    fn place(&self, x: ScalarRef) -> Result<Place> {
+        let count = self.tensors.len();
+        self.tensors.get(x.0).copied().ok_or(Error::Foreign {
+            what: "tensor",
+            index: x.0,
+            count,
+        })
+    }
+
+    fn variables(&self, place: Place) -> &[Var<'a, T>] {
+        &self.variables[place.start..place.start + place.shape.len()]
+    }
+}
+
+impl<'a, T: Element> Engine for ScalarPass<'a, T> {
+    type Elem = T;
+    type Tensor = ScalarRef;
+
+    fn param(&mut self, id: ParamId) -> Result<ScalarRef> {
+        let entry = self.params.entry(id)?;
+        if let Some(bound) = self.bound[id.0] {
+            return Ok(bound);
+        }
+        let (tape, params) = (self.tape, self.params);
+        let x = self.push(
+            entry.shape,
+            params.values()[entry.range()].iter().map(|&v| tape.var(v)),
+        );
+        self.bound[id.0] = Some(x);
+        Ok(x)
+    }
+
+    fn constant(&mut self, data: &[T], shape: Shape) -> Result<ScalarRef> {
+        if data.len() != shape.len() {
+            return Err(Error::Length {
+                what: format!("constant of shape {shape}"),
+                expected: shape.len(),
+                found: data.len(),
+            });
+        }
+        let tape = self.tape;
+        Ok(self.push(shape, data.iter().map(|&v| tape.constant(v))))
+    }
+
+    fn apply<const N: usize, O: Op<N>>(&mut self, op: O, x: [ScalarRef; N]) -> Result<ScalarRef> {
+        let mut places = [Place {
+            start: 0,
+            shape: Shape::SCALAR,
+        }; N];
+        for (place, &x) in places.iter_mut().zip(&x) {
+            *place = self.place(x)?;
+        }
+        let shape = op.shape(&self.context, places.map(|p| p.shape))?;
+        let mut result = std::mem::take(&mut self.result);
+        result.clear();
+        let views = places.map(|p| View {
+            data: self.variables(p),
+            shape: p.shape,
+        });
+        op.formula(&self.context, views, &mut result);
+        debug_assert_eq!(
+            result.len(),
+            shape.len(),
+            "{}: formula and shape rule disagree",
+            O::NAME
+        );
+        let y = self.push(shape, result.drain(..));
+        self.result = result;
+        self.nodes += 1;
+        if self.context.find_non_finite && !self.value(y).data.iter().all(|v| v.is_finite()) {
+            return Err(Error::NonFinite {
+                op: O::NAME,
+                node: self.nodes - 1,
+                phase: "forward",
+            });
+        }
+        Ok(y)
+    }
+
+    fn value(&self, x: ScalarRef) -> View<'_, T> {
+        let Place { start, shape } = self.tensors[x.0];
+        View {
+            data: &self.values[start..start + shape.len()],
+            shape,
+        }
+    }
+
+    fn backward(&mut self, root: ScalarRef, seed: &[T], gradients: &mut [T]) -> Result<()> {
+        let place = self.place(root)?;
+        let check = |what: &str, expected, found| match expected == found {
+            true => Ok(()),
+            false => Err(Error::Length {
+                what: what.into(),
+                expected,
+                found,
+            }),
+        };
+        check("seed of the root", place.shape.len(), seed.len())?;
+        check("gradients", self.params.len(), gradients.len())?;
+        self.tape.zero_grads();
+        self.tape.backward(self.variables(place), seed)?;
+        for (entry, bound) in self.params.entries().iter().zip(&self.bound) {
+            if let Some(x) = bound {
+                let first = self.variables[self.tensors[x.0].start].id()?;
+                self.tape.add_grads(first, &mut gradients[entry.range()])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn training(&self) -> bool {
+        self.context.training
+    }
+}

@@ -1,0 +1,507 @@
+//! The fast engine: every op runs its kernels, in an arena that is kept from pass to pass.
+//!
+//! A pass fills three flat buffers from the front: results, what kernels keep for backward, and gradients of results. An
+//! op's inputs lie before its result, so a split at the result's start separates what is read from what is written and no
+//! unsafe code is needed. Kernels are kept too: a pass that runs the same ops as the one before stores into the boxes
+//! that are there, so that from the second pass on nothing is allocated.
+
+use std::any::Any;
+use std::ops::Range;
+
+use crate::{
+    Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Shape, View,
+    Workspace,
+};
+
+/// The largest number of inputs of one op.
+const MAX_INPUTS: usize = 4;
+/// Results start at multiples of this many numbers: a cache line of f32.
+const ALIGN: usize = 16;
+
+/// Handle of a tensor of a [`TensorPass`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorRef {
+    pass: u64,
+    index: usize,
+}
+
+/// Where a tensor's numbers are.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Param(usize),
+    Arena(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    place: Place,
+    shape: Shape,
+    /// Whether a parameter lies behind it.
+    wants_gradient: bool,
+    /// Whether backward has put a gradient there.
+    reached: bool,
+}
+
+impl Slot {
+    fn arena_range(&self) -> Range<usize> {
+        match self.place {
+            Place::Arena(start) => start..start + self.shape.len(),
+            Place::Param(_) => 0..0,
+        }
+    }
+
+    fn param_range(&self) -> Range<usize> {
+        match self.place {
+            Place::Param(start) => start..start + self.shape.len(),
+            Place::Arena(_) => 0..0,
+        }
+    }
+}
+
+/// An [`Op`] with its types hidden.
+trait Kernel<T>: Send {
+    fn name(&self) -> &'static str;
+    fn forward(&self, run: &mut Run<'_, T>, x: &[View<'_, T>], y: &mut [T], saved: &mut [T]);
+    fn backward(
+        &self,
+        run: &mut Run<'_, T>,
+        x: &[View<'_, T>],
+        result: Finished<'_, T>,
+        dx: &mut [Option<&mut [T]>],
+    );
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// What forward left behind, and the gradient that arrived at it.
+struct Finished<'a, T> {
+    y: &'a [T],
+    saved: &'a [T],
+    dy: &'a [T],
+}
+
+struct Bound<O, const N: usize>(O);
+
+impl<T: Element, O: Op<N>, const N: usize> Kernel<T> for Bound<O, N> {
+    fn name(&self) -> &'static str {
+        O::NAME
+    }
+
+    fn forward(&self, run: &mut Run<'_, T>, x: &[View<'_, T>], y: &mut [T], saved: &mut [T]) {
+        self.0.forward(run, std::array::from_fn(|i| x[i]), y, saved);
+    }
+
+    fn backward(
+        &self,
+        run: &mut Run<'_, T>,
+        x: &[View<'_, T>],
+        result: Finished<'_, T>,
+        dx: &mut [Option<&mut [T]>],
+    ) {
+        let x = std::array::from_fn(|i| x[i]);
+        let dx = std::array::from_fn(|i| dx[i].take());
+        self.0
+            .backward(run, x, result.y, result.saved, result.dy, dx);
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+struct Node<T> {
+    kernel: Box<dyn Kernel<T>>,
+    inputs: [usize; MAX_INPUTS],
+    arity: usize,
+    output: usize,
+    saved: Range<usize>,
+}
+
+/// The memory of the tensor engine.
+pub struct TensorEngine<T> {
+    pass: u64,
+    slots: Vec<Slot>,
+    /// The slot of each parameter that the pass has used.
+    bound: Vec<Option<usize>>,
+    /// Nodes of this pass, then left-overs of the pass before that wait for reuse.
+    nodes: Vec<Node<T>>,
+    used_nodes: usize,
+    values: Vec<T>,
+    used_values: usize,
+    saved: Vec<T>,
+    used_saved: usize,
+    gradients: Vec<T>,
+    scratch: Scratch<T>,
+}
+
+impl<T: Element> TensorEngine<T> {
+    /// An engine without memory; the first pass allocates what it needs.
+    #[must_use]
+    pub fn new() -> Self {
+        TensorEngine {
+            pass: 0,
+            slots: Vec::new(),
+            bound: Vec::new(),
+            nodes: Vec::new(),
+            used_nodes: 0,
+            values: Vec::new(),
+            used_values: 0,
+            saved: Vec::new(),
+            used_saved: 0,
+            gradients: Vec::new(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Bytes held for results, kept numbers, gradients of results and working memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let numbers = self.values.capacity() + self.saved.capacity() + self.gradients.capacity();
+        numbers * size_of::<T>() + self.scratch.bytes()
+    }
+
+    fn slot(&self, x: TensorRef) -> Result<usize> {
+        if x.pass == self.pass && x.index < self.slots.len() {
+            Ok(x.index)
+        } else {
+            Err(Error::Foreign {
+                what: "tensor",
+                index: x.index,
+                count: self.slots.len(),
+            })
+        }
+    }
+
+    fn push_slot(&mut self, slot: Slot) -> TensorRef {
+        self.slots.push(slot);
+        TensorRef {
+            pass: self.pass,
+            index: self.slots.len() - 1,
+        }
+    }
+
+    /// Reserves room for a result and returns its start.
+    fn reserve_value(&mut self, len: usize) -> usize {
+        let start = self.used_values;
+        self.used_values = (start + len).next_multiple_of(ALIGN);
+        if self.values.len() < self.used_values {
+            self.values.resize(self.used_values, T::ZERO);
+        }
+        start
+    }
+
+    fn reserve_saved(&mut self, len: usize) -> Range<usize> {
+        let start = self.used_saved;
+        self.used_saved = (start + len).next_multiple_of(ALIGN);
+        if self.saved.len() < self.used_saved {
+            self.saved.resize(self.used_saved, T::ZERO);
+        }
+        start..start + len
+    }
+
+    /// Puts an op behind the nodes of this pass, into the box of the pass before where the types agree.
+    fn push_node<const N: usize, O: Op<N>>(
+        &mut self,
+        op: O,
+        x: [usize; N],
+        output: usize,
+        saved: Range<usize>,
+    ) {
+        let mut inputs = [0; MAX_INPUTS];
+        inputs[..N].copy_from_slice(&x);
+        match self.nodes.get_mut(self.used_nodes) {
+            Some(node) => {
+                (node.inputs, node.arity, node.output, node.saved) = (inputs, N, output, saved);
+                match node.kernel.as_any_mut().downcast_mut::<Bound<O, N>>() {
+                    Some(kernel) => kernel.0 = op,
+                    None => node.kernel = Box::new(Bound(op)),
+                }
+            }
+            None => self.nodes.push(Node {
+                kernel: Box::new(Bound(op)),
+                inputs,
+                arity: N,
+                output,
+                saved,
+            }),
+        }
+        self.used_nodes += 1;
+    }
+
+    fn run_forward(&mut self, node: usize, params: &[T], context: Context<'_>) {
+        let node = &self.nodes[node];
+        let output = self.slots[node.output].arena_range();
+        let (before, after) = self.values.split_at_mut(output.start);
+        let x = views(&self.slots, &node.inputs, params, before);
+        let mut run = Run {
+            context,
+            scratch: &mut self.scratch,
+        };
+        node.kernel.forward(
+            &mut run,
+            &x[..node.arity],
+            &mut after[..output.len()],
+            &mut self.saved[node.saved.clone()],
+        );
+    }
+
+    /// Runs one node's backward kernel and marks the inputs it reached.
+    fn run_backward(
+        &mut self,
+        node: usize,
+        params: &[T],
+        gradients: &mut [T],
+        context: Context<'_>,
+    ) -> Result<()> {
+        let (name, inputs) = (self.nodes[node].kernel.name(), self.nodes[node].inputs);
+        let node_number = node;
+        let node = &self.nodes[node];
+        let output = self.slots[node.output].arena_range();
+        let wanted = |i: usize| i < node.arity && self.slots[inputs[i]].wants_gradient;
+        let ranges = |of: fn(&Slot) -> Range<usize>| {
+            std::array::from_fn::<_, MAX_INPUTS, _>(|i| {
+                if wanted(i) {
+                    of(&self.slots[inputs[i]])
+                } else {
+                    0..0
+                }
+            })
+        };
+        let (in_arena, in_params) = (ranges(Slot::arena_range), ranges(Slot::param_range));
+
+        let (lower, upper) = self.gradients.split_at_mut(output.start);
+        let arena = lower
+            .get_disjoint_mut(in_arena.clone())
+            .expect("tensors of a pass do not overlap");
+        let flat = gradients
+            .get_disjoint_mut(in_params.clone())
+            .expect("parameters do not overlap");
+        let mut dx = [const { None }; MAX_INPUTS];
+        for (i, (arena, flat)) in arena
+            .into_iter()
+            .zip(flat)
+            .enumerate()
+            .filter(|(i, _)| wanted(*i))
+        {
+            dx[i] = Some(if matches!(self.slots[inputs[i]].place, Place::Arena(_)) {
+                arena
+            } else {
+                flat
+            });
+        }
+        let x = views(&self.slots, &inputs, params, &self.values);
+        let result = Finished {
+            y: &self.values[output.clone()],
+            saved: &self.saved[node.saved.clone()],
+            dy: &upper[..output.len()],
+        };
+        let mut run = Run {
+            context,
+            scratch: &mut self.scratch,
+        };
+        node.kernel
+            .backward(&mut run, &x[..node.arity], result, &mut dx[..node.arity]);
+
+        for i in 0..node.arity {
+            self.slots[inputs[i]].reached = true;
+            let finite = |part: &[T]| part.iter().all(|g| g.is_finite());
+            let (arena, flat) = (
+                &self.gradients[in_arena[i].clone()],
+                &gradients[in_params[i].clone()],
+            );
+            if context.find_non_finite && !(finite(arena) && finite(flat)) {
+                return Err(Error::NonFinite {
+                    op: name,
+                    node: node_number,
+                    phase: "backward",
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Element> Default for TensorEngine<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The tensors with these slots; the unused rest repeats the first.
+fn views<'a, T>(
+    slots: &[Slot],
+    inputs: &[usize; MAX_INPUTS],
+    params: &'a [T],
+    values: &'a [T],
+) -> [View<'a, T>; MAX_INPUTS] {
+    std::array::from_fn(|i| view(&slots[inputs[i]], params, values))
+}
+
+fn view<'a, T>(slot: &Slot, params: &'a [T], values: &'a [T]) -> View<'a, T> {
+    let data = match slot.place {
+        Place::Param(_) => &params[slot.param_range()],
+        Place::Arena(_) => &values[slot.arena_range()],
+    };
+    View {
+        data,
+        shape: slot.shape,
+    }
+}
+
+/// One pass of the [`TensorEngine`].
+pub struct TensorPass<'a, T> {
+    engine: &'a mut TensorEngine<T>,
+    params: &'a Params<T>,
+    context: Context<'a>,
+}
+
+impl<T: Element> Workspace<T> for TensorEngine<T> {
+    type Pass<'a> = TensorPass<'a, T>;
+
+    fn bind<'a>(&'a mut self, params: &'a Params<T>, context: Context<'a>) -> TensorPass<'a, T> {
+        self.pass += 1;
+        self.slots.clear();
+        self.bound.clear();
+        self.bound.resize(params.entries().len(), None);
+        (self.used_nodes, self.used_values, self.used_saved) = (0, 0, 0);
+        TensorPass {
+            engine: self,
+            params,
+            context,
+        }
+    }
+}
+
+impl<T: Element> Engine for TensorPass<'_, T> {
+    type Elem = T;
+    type Tensor = TensorRef;
+
+    fn param(&mut self, id: ParamId) -> Result<TensorRef> {
+        let entry = self.params.entry(id)?;
+        if let Some(index) = self.engine.bound[id.0] {
+            return Ok(TensorRef {
+                pass: self.engine.pass,
+                index,
+            });
+        }
+        let place = Place::Param(entry.offset);
+        let x = self.engine.push_slot(Slot {
+            place,
+            shape: entry.shape,
+            wants_gradient: true,
+            reached: false,
+        });
+        self.engine.bound[id.0] = Some(x.index);
+        Ok(x)
+    }
+
+    fn constant(&mut self, data: &[T], shape: Shape) -> Result<TensorRef> {
+        if data.len() != shape.len() {
+            return Err(Error::Length {
+                what: format!("constant of shape {shape}"),
+                expected: shape.len(),
+                found: data.len(),
+            });
+        }
+        let start = self.engine.reserve_value(data.len());
+        self.engine.values[start..start + data.len()].copy_from_slice(data);
+        let place = Place::Arena(start);
+        Ok(self.engine.push_slot(Slot {
+            place,
+            shape,
+            wants_gradient: false,
+            reached: false,
+        }))
+    }
+
+    fn apply<const N: usize, O: Op<N>>(
+        &mut self,
+        op: O,
+        mut x: [TensorRef; N],
+    ) -> Result<TensorRef> {
+        const { assert!(N >= 1 && N <= MAX_INPUTS, "an op has one to four inputs") };
+        // Kernels write the gradients of their inputs side by side, so one tensor used twice is read through a copy.
+        for i in 1..N {
+            if x[..i].contains(&x[i]) {
+                x[i] = self.apply(crate::ops::Identity, [x[i]])?;
+            }
+        }
+        let engine = &mut *self.engine;
+        let mut inputs = [0; N];
+        for (slot, &x) in inputs.iter_mut().zip(&x) {
+            *slot = engine.slot(x)?;
+        }
+        let shapes = inputs.map(|i| engine.slots[i].shape);
+        let shape = op.shape(&self.context, shapes)?;
+        let saved = engine.reserve_saved(op.saved(shapes));
+        let place = Place::Arena(engine.reserve_value(shape.len()));
+        let wants_gradient = inputs.iter().any(|&i| engine.slots[i].wants_gradient);
+        let y = engine.push_slot(Slot {
+            place,
+            shape,
+            wants_gradient,
+            reached: false,
+        });
+        let node = engine.used_nodes;
+        engine.push_node(op, inputs, y.index, saved);
+        engine.run_forward(node, self.params.values(), self.context);
+        if self.context.find_non_finite && !self.value(y).data.iter().all(|v| v.is_finite()) {
+            return Err(Error::NonFinite {
+                op: O::NAME,
+                node,
+                phase: "forward",
+            });
+        }
+        Ok(y)
+    }
+
+    fn value(&self, x: TensorRef) -> View<'_, T> {
+        assert_eq!(
+            x.pass, self.engine.pass,
+            "a tensor handle is valid in the pass that made it"
+        );
+        view(
+            &self.engine.slots[x.index],
+            self.params.values(),
+            &self.engine.values,
+        )
+    }
+
+    fn backward(&mut self, root: TensorRef, seed: &[T], gradients: &mut [T]) -> Result<()> {
+        let engine = &mut *self.engine;
+        let root = engine.slot(root)?;
+        let slot = engine.slots[root];
+        let check = |what: &str, expected, found| match expected == found {
+            true => Ok(()),
+            false => Err(Error::Length {
+                what: what.into(),
+                expected,
+                found,
+            }),
+        };
+        check("seed of the root", slot.shape.len(), seed.len())?;
+        check("gradients", self.params.len(), gradients.len())?;
+        if let Place::Param(_) = slot.place {
+            gradients[slot.param_range()]
+                .iter_mut()
+                .zip(seed)
+                .for_each(|(g, &s)| *g += s);
+            return Ok(());
+        }
+        engine.gradients.resize(engine.values.len(), T::ZERO);
+        engine.gradients[..engine.used_values].fill(T::ZERO);
+        engine.slots.iter_mut().for_each(|s| s.reached = false);
+        engine.slots[root].reached = true;
+        engine.gradients[slot.arena_range()].copy_from_slice(seed);
+        for node in (0..engine.used_nodes).rev() {
+            let output = engine.slots[engine.nodes[node].output];
+            if output.reached && output.wants_gradient {
+                engine.run_backward(node, self.params.values(), gradients, self.context)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn training(&self) -> bool {
+        self.context.training
+    }
+}

@@ -1,0 +1,121 @@
+//! The crate's error type.
+
+use crate::Shape;
+
+/// What a caller of this crate can get wrong. Every message names the op or tensor, what was expected and what was found.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A shape has more than [`Shape::MAX_RANK`] dimensions, a dimension of zero, or more elements than memory can hold.
+    #[error("shape {dims:?} is not usable: {reason}")]
+    Shape {
+        /// The dimensions asked for.
+        dims: Vec<usize>,
+        /// What is wrong with them.
+        reason: &'static str,
+    },
+    /// An op was given inputs whose shapes it cannot combine.
+    #[error("{op}: expected {expected}, found {found}")]
+    Mismatch {
+        /// The op's name.
+        op: &'static str,
+        /// What the op needs, in words.
+        expected: String,
+        /// What it was given.
+        found: String,
+    },
+    /// An index (token id, target) lies outside the table it points into.
+    #[error("{op}: index {found} at position {position} is outside 0..{bound}")]
+    Index {
+        /// The op's name.
+        op: &'static str,
+        /// Position within the op's indices.
+        position: usize,
+        /// The index found there.
+        found: u32,
+        /// Number of rows or classes.
+        bound: usize,
+    },
+    /// The number of values does not fit the shape or buffer they are meant for.
+    #[error("{what}: expected {expected} numbers, found {found}")]
+    Length {
+        /// What the numbers are for.
+        what: String,
+        /// The number needed.
+        expected: usize,
+        /// The number given.
+        found: usize,
+    },
+    /// A gradient was asked of a result that is not one number.
+    #[error("backward without a seed needs a root of one element, found shape {found}")]
+    NotScalar {
+        /// The root's shape.
+        found: Shape,
+    },
+    /// A hyperparameter of an op is outside its range.
+    #[error("{op}: {name} must be {expected}, found {found}")]
+    Setting {
+        /// The op's name.
+        op: &'static str,
+        /// The setting.
+        name: &'static str,
+        /// The allowed range, in words.
+        expected: &'static str,
+        /// The value found.
+        found: f64,
+    },
+    /// Two parameters of one store share a name.
+    #[error("a parameter named {name} exists already")]
+    DuplicateName {
+        /// The name used twice.
+        name: String,
+    },
+    /// A parameter or tensor handle belongs to another store or another pass.
+    #[error("{what} {index} does not exist here: there are {count}")]
+    Foreign {
+        /// Kind of handle.
+        what: &'static str,
+        /// The handle's number.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// With the search for non-finite numbers on: the first op that produced one.
+    #[error("{op} (node {node}) produced a non-finite number in its {phase} pass")]
+    NonFinite {
+        /// The op's name.
+        op: &'static str,
+        /// The op's position in the pass, from 0.
+        node: usize,
+        /// `forward` or `backward`.
+        phase: &'static str,
+    },
+    /// The scalar tape refused.
+    #[error("scalar tape: {0}")]
+    Tape(#[from] burtorch_core::Error),
+    /// Two results that should agree do not; reported by [`check_op`](crate::check_op).
+    #[error("{op}: {what} at {position}: expected {expected:e}, found {found:e}")]
+    Disagreement {
+        /// The op's name.
+        op: &'static str,
+        /// Which comparison failed.
+        what: String,
+        /// Position in the flat result.
+        position: usize,
+        /// The reference.
+        expected: f64,
+        /// The value checked.
+        found: f64,
+    },
+    /// The thread pool could not be made.
+    #[error("cannot start {threads} threads: {reason}")]
+    Threads {
+        /// The number asked for.
+        threads: usize,
+        /// The system's answer.
+        reason: String,
+    },
+}
+
+/// The crate's result type.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,216 @@
+//! `loss = mean over rows of (log Σⱼ exp xⱼ − x_target)`, in nats: softmax and negative log-likelihood in one.
+//!
+//! With m = max x, a row's loss is `(m − x_target) + log Σⱼ exp(xⱼ − m)`: neither term is large minus large. Rows whose
+//! target is the ignored number count neither in the sum nor in the mean; if every row is ignored, loss and gradient
+//! are 0. Backward: `dx = (softmax(x) − one_hot(target))/rows`.
+
+use burtorch_core::{Float, Number, Scalar};
+
+use super::{check_indices, mismatch};
+use crate::kernels::dispatch::kernel;
+use crate::kernels::rows::exp_shifted;
+use crate::{Context, Element, Indices, Op, Result, Run, Shape, View};
+
+/// Mean cross entropy in nats. Input: logits `[.., V]` → one number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CrossEntropy {
+    /// The right class of each row, each below V.
+    pub targets: Indices,
+    /// A target that marks rows to be left out.
+    pub ignore: Option<u32>,
+}
+
+impl CrossEntropy {
+    fn rows(&self, targets: &[u32]) -> usize {
+        targets.iter().filter(|&&t| Some(t) != self.ignore).count()
+    }
+}
+
+kernel! {
+    /// Mean loss; leaves each row's softmax in `softmax`, zeros in ignored rows.
+    fn losses<'a, T>(x: &'a [T], targets: &'a [u32], ignore: Option<u32>, softmax: &'a mut [T]) -> f64 {
+        let width = x.len() / targets.len();
+        let mut total = 0.0;
+        for ((x, &target), softmax) in x.chunks_exact(width).zip(targets).zip(softmax.chunks_exact_mut(width)) {
+            if Some(target) == ignore {
+                softmax.fill(T::ZERO);
+                continue;
+            }
+            let (top, sum) = exp_shifted::<T, S>(x, softmax);
+            let factor = T::ONE / sum;
+            softmax.iter_mut().for_each(|p| *p *= factor);
+            total += (top - x[target as usize]).to_f64() + sum.to_f64().ln();
+        }
+        total
+    }
+}
+
+kernel! {
+    /// `dx += share · (softmax − one_hot)`
+    fn gradients<'a, T>(softmax: &'a [T], targets: &'a [u32], ignore: Option<u32>, share: T, dx: &'a mut [T]) {
+        let width = softmax.len() / targets.len();
+        for ((softmax, &target), dx) in softmax.chunks_exact(width).zip(targets).zip(dx.chunks_exact_mut(width)) {
+            if Some(target) == ignore {
+                continue;
+            }
+            for (&p, dx) in softmax.iter().zip(&mut *dx) {
+                *dx = share.fma::<S>(p, *dx);
+            }
+            dx[target as usize] -= share;
+        }
+    }
+}
+
+impl Op<1> for CrossEntropy {
+    const NAME: &'static str = "cross entropy";
+
+    fn shape(&self, context: &Context<'_>, [x]: [Shape; 1]) -> Result<Shape> {
+        let targets = context.get("cross entropy", self.targets)?;
+        if x.rank() == 0 || x.rows() != targets.len() {
+            return mismatch(
+                "cross entropy",
+                format!("logits [.., V] with {} rows, one a target", targets.len()),
+                &[x],
+            );
+        }
+        check_indices("cross entropy", targets, x.last(), self.ignore)?;
+        Ok(Shape::SCALAR)
+    }
+
+    fn saved(&self, [x]: [Shape; 1]) -> usize {
+        x.len()
+    }
+
+    fn formula<S: Scalar>(&self, context: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
+        let rows = x
+            .data
+            .chunks_exact(x.shape.last())
+            .zip(context.checked(self.targets));
+        let kept = rows.filter(|&(_, &target)| Some(target) != self.ignore);
+        let losses: Vec<S> = kept
+            .map(|(row, &target)| row_loss(row, row[target as usize]))
+            .collect();
+        y.push(if losses.is_empty() {
+            S::constant(<S as Number>::Primal::ZERO)
+        } else {
+            S::mean(&losses)
+        });
+    }
+
+    fn forward<T: Element>(
+        &self,
+        run: &mut Run<'_, T>,
+        [x]: [View<'_, T>; 1],
+        y: &mut [T],
+        saved: &mut [T],
+    ) {
+        let targets = run.context.checked(self.targets);
+        let rows = self.rows(targets).max(1);
+        y[0] = T::from_f64(losses(x.data, targets, self.ignore, saved) / rows as f64);
+    }
+
+    fn backward<T: Element>(
+        &self,
+        run: &mut Run<'_, T>,
+        _: [View<'_, T>; 1],
+        _: &[T],
+        saved: &[T],
+        dy: &[T],
+        [dx]: [Option<&mut [T]>; 1],
+    ) {
+        let targets = run.context.checked(self.targets);
+        let rows = self.rows(targets).max(1);
+        if let Some(dx) = dx {
+            gradients(saved, targets, self.ignore, dy[0] / T::from_usize(rows), dx);
+        }
+    }
+}
+
+/// `log Σⱼ exp(xⱼ − x_target)`: shifting by the target before the sum keeps small losses of large logits exact.
+fn row_loss<S: Scalar>(x: &[S], target: S) -> S {
+    let shifted: Vec<S> = x.iter().map(|&x| x - target).collect();
+    S::logsumexp(&shifted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, Error, OpCheck, Params, TensorEngine, Workspace};
+
+    fn check(targets: &[u32]) -> OpCheck<'_> {
+        OpCheck {
+            context: Context {
+                indices: targets,
+                ..Context::default()
+            },
+            ..OpCheck::default()
+        }
+    }
+
+    fn op(rows: usize, ignore: Option<u32>) -> CrossEntropy {
+        CrossEntropy {
+            targets: Indices::new(0, rows),
+            ignore,
+        }
+    }
+
+    #[test]
+    fn kernel_formula_and_differences_agree() {
+        check(&[2, 0, 6, 6]).run(&op(4, None), &[&[4, 7]]).unwrap();
+        check(&[2, 0, 99, 6])
+            .run(&op(4, Some(99)), &[&[2, 2, 7]])
+            .unwrap();
+        check(&[3, 3]).run(&op(2, Some(3)), &[&[2, 7]]).unwrap();
+        check(&[0]).run(&op(1, None), &[&[1]]).unwrap();
+    }
+
+    #[test]
+    fn refuses_targets_that_do_not_fit() {
+        let found = check(&[2, 7]).run(&op(2, None), &[&[2, 7]]);
+        assert_eq!(
+            found,
+            Err(Error::Index {
+                op: "cross entropy",
+                position: 1,
+                found: 7,
+                bound: 7
+            })
+        );
+        assert!(check(&[1, 1, 1]).run(&op(3, None), &[&[2, 7]]).is_err());
+    }
+
+    #[test]
+    fn f08_large_logits() {
+        let cases: [(&[f32], u32, f32, &[f32]); 2] = [
+            (&[100.0, 0.0, -100.0], 2, 200.0, &[1.0, 0.0, -1.0]),
+            (&[1e8, 1e8], 0, std::f32::consts::LN_2, &[-0.5, 0.5]),
+        ];
+        for (logits, target, loss, expected) in cases {
+            let mut params = Params::<f32>::new();
+            let x = params
+                .add("x", Shape::new(&[1, logits.len()]).unwrap(), logits)
+                .unwrap();
+            let targets = [target];
+            let mut workspace = TensorEngine::new();
+            let mut pass = workspace.bind(
+                &params,
+                Context {
+                    indices: &targets,
+                    ..Context::default()
+                },
+            );
+            let x = pass.param(x).unwrap();
+            let y = pass.apply(op(1, None), [x]).unwrap();
+            assert!((pass.value(y).data[0] - loss).abs() < 1e-6);
+            let mut gradient = vec![0.0; logits.len()];
+            pass.backward_scalar(y, &mut gradient).unwrap();
+            assert!(
+                gradient
+                    .iter()
+                    .zip(expected)
+                    .all(|(a, b)| (a - b).abs() < 1e-6),
+                "{gradient:?}"
+            );
+        }
+    }
+}

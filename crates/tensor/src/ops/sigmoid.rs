@@ -1,0 +1,28 @@
+//! `σ(x) = 1/(1 + e^(−x))`, element by element; derivative σ(1 − σ).
+
+use super::unary::unary;
+
+/// `1/(1 + e^(−x))`. Any shape → the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sigmoid;
+
+unary!(Sigmoid, "sigmoid", formula: sigmoid,
+    value<S>: |x| x.sigmoid(),
+    slope: |x, y| y * (T::ONE - y));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpCheck;
+
+    #[test]
+    fn kernel_formula_and_differences_agree() {
+        OpCheck::default().run(&Sigmoid, &[&[3, 7]]).unwrap();
+        OpCheck {
+            special: true,
+            ..OpCheck::default()
+        }
+        .run(&Sigmoid, &[&[64]])
+        .unwrap();
+    }
+}

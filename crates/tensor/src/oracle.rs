@@ -1,0 +1,379 @@
+//! The check that every op has to pass.
+
+use burtorch_core::Scalar;
+
+use crate::{
+    Context, Element, Engine, Error, Op, Params, Result, ScalarEngine, Shape, TensorEngine, View,
+    Workspace,
+};
+
+/// How to check an op; [`run`](OpCheck::run) does it.
+#[derive(Debug, Clone, Copy)]
+pub struct OpCheck<'a> {
+    /// Integers and mask key for the op.
+    pub context: Context<'a>,
+    /// Seed of the random inputs.
+    pub seed: u64,
+    /// Whether to put zeros, ties, ±60 and subnormal numbers among the inputs.
+    pub special: bool,
+    /// Whether to compare with central differences, which are wrong at kinks and useless among special numbers; they are
+    /// left out if `special` is set.
+    pub differences: bool,
+}
+
+impl Default for OpCheck<'_> {
+    fn default() -> Self {
+        OpCheck {
+            context: Context::default(),
+            seed: 1,
+            special: false,
+            differences: true,
+        }
+    }
+}
+
+/// Kernel against formula, and kernel gradient against tape gradient, relative to the largest number compared.
+const EXACT: f64 = 1e-12;
+/// Tape gradient against central differences.
+const DIFFERENCES: f64 = 1e-7;
+/// f32 kernels against f64 kernels.
+const SINGLE: f64 = 2e-5;
+
+/// Checks an op on random inputs of the given shapes, with [`OpCheck::default`].
+///
+/// ```
+/// use burtorch_tensor::{check_op, ops};
+///
+/// check_op(&ops::Add, &[&[2, 3], &[2, 3]])?;
+/// # Ok::<(), burtorch_tensor::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`OpCheck::run`].
+pub fn check_op<const N: usize, O: Op<N>>(op: &O, shapes: &[&[usize]; N]) -> Result<()> {
+    OpCheck::default().run(op, shapes)
+}
+
+impl OpCheck<'_> {
+    /// Asserts, on random inputs: the kernel's result is the formula's (f64, 1e-12 relative); the kernel's gradient of a
+    /// randomly weighted sum of the result is the scalar tape's gradient of the formula (1e-12); that gradient is the
+    /// formula's central difference (1e-7); the f32 kernels agree with the f64 ones (2e-5).
+    ///
+    /// # Errors
+    /// [`Error::Disagreement`] for the first number that is off; what the op's shape rule says.
+    pub fn run<const N: usize, O: Op<N>>(&self, op: &O, shapes: &[&[usize]; N]) -> Result<()> {
+        let mut params = Params::<f64>::new();
+        for (i, dims) in shapes.iter().enumerate() {
+            let shape = Shape::new(dims)?;
+            params.add(format!("x{i}"), shape, &self.inputs(shape.len(), i as u64))?;
+        }
+        let kernel = self.value_and_gradient::<f64, TensorEngine<f64>, N, O>(op, &params)?;
+        let formula = self.value_and_gradient::<f64, ScalarEngine<f64>, N, O>(op, &params)?;
+        compare(
+            O::NAME,
+            "kernel value against formula",
+            &formula.0,
+            &kernel.0,
+            EXACT,
+        )?;
+        compare(
+            O::NAME,
+            "kernel gradient against the tape",
+            &formula.1,
+            &kernel.1,
+            EXACT,
+        )?;
+        if self.differences && !self.special {
+            let differences = self.differences(op, &params, &weights(formula.0.len()));
+            compare(
+                O::NAME,
+                "tape gradient against central differences",
+                &differences,
+                &formula.1,
+                DIFFERENCES,
+            )?;
+        }
+        let single =
+            self.value_and_gradient::<f32, TensorEngine<f32>, N, O>(op, &narrow(&params)?)?;
+        compare(
+            O::NAME,
+            "f32 value against f64",
+            &kernel.0,
+            &single.0,
+            SINGLE,
+        )?;
+        compare(
+            O::NAME,
+            "f32 gradient against f64",
+            &kernel.1,
+            &single.1,
+            SINGLE,
+        )
+    }
+
+    fn inputs(&self, len: usize, stream: u64) -> Vec<f64> {
+        const TINY: f64 = 1e-40f32 as f64;
+        const SPECIAL: [f64; 8] = [0.0, -0.0, 60.0, -60.0, TINY, -TINY, 1.0, 1.0];
+        // Subnormal in f32. All inputs are f32 values, so that both precisions see the same point; at least 0.01 from the kinks at zero.
+        let plain = |i: usize| {
+            let u = uniform(self.seed ^ (stream << 32), i);
+            (1.5 * u + 0.01 * u.signum()) as f32 as f64
+        };
+        (0..len)
+            .map(|i| {
+                if self.special && i % 2 == 0 {
+                    SPECIAL[i / 2 % 8]
+                } else {
+                    plain(i)
+                }
+            })
+            .collect()
+    }
+
+    /// The result, and the gradient of `Σ weightᵢ · resultᵢ`.
+    fn value_and_gradient<T: Element, W: Workspace<T>, const N: usize, O: Op<N>>(
+        &self,
+        op: &O,
+        params: &Params<T>,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
+        let mut workspace = W::default();
+        let mut pass = workspace.bind(params, self.context);
+        let mut x = Vec::new();
+        for entry in params.entries() {
+            let id = params.find(&entry.name).ok_or(Error::Foreign {
+                what: "parameter",
+                index: 0,
+                count: 0,
+            })?;
+            x.push(pass.param(id)?);
+        }
+        let y = pass.apply(op.clone(), std::array::from_fn(|i| x[i]))?;
+        let value: Vec<f64> = pass.value(y).data.iter().map(|v| v.to_f64()).collect();
+        let seed: Vec<T> = weights(value.len()).into_iter().map(T::from_f64).collect();
+        let mut gradient = vec![T::ZERO; params.len()];
+        pass.backward(y, &seed, &mut gradient)?;
+        Ok((value, gradient.iter().map(|g| g.to_f64()).collect()))
+    }
+
+    /// Central differences of `Σ weightᵢ · formulaᵢ`.
+    fn differences<const N: usize, O: Op<N>>(
+        &self,
+        op: &O,
+        params: &Params<f64>,
+        weights: &[f64],
+    ) -> Vec<f64> {
+        let mut x = params.values().to_vec();
+        let weighted = |x: &[f64]| {
+            let views = std::array::from_fn(|i| {
+                let entry = &params.entries()[i];
+                View {
+                    data: &x[entry.range()],
+                    shape: entry.shape,
+                }
+            });
+            let mut y = Vec::new();
+            op.formula(&self.context, views, &mut y);
+            f64::dot(&y, weights)
+        };
+        let step = 6e-6; // about the cube root of the precision of f64
+        (0..x.len())
+            .map(|i| {
+                let centre = x[i];
+                x[i] = centre + step;
+                let above = weighted(&x);
+                x[i] = centre - step;
+                let below = weighted(&x);
+                x[i] = centre;
+                (above - below) / (2.0 * step)
+            })
+            .collect()
+    }
+}
+
+/// Numbers in ±1 that depend on the seed and the position alone (SplitMix64).
+fn uniform(seed: u64, i: usize) -> f64 {
+    let mut x = seed.wrapping_add((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ (x >> 31)) as f64 / u64::MAX as f64 * 2.0 - 1.0
+}
+
+/// Upstream gradients: random f32 values, so that no two wrong results cancel.
+fn weights(len: usize) -> Vec<f64> {
+    (0..len).map(|i| uniform(77, i) as f32 as f64).collect()
+}
+
+fn narrow(params: &Params<f64>) -> Result<Params<f32>> {
+    let mut single = Params::new();
+    for entry in params.entries() {
+        let values: Vec<f32> = params.values()[entry.range()]
+            .iter()
+            .map(|&v| v as f32)
+            .collect();
+        single.add(entry.name.clone(), entry.shape, &values)?;
+    }
+    Ok(single)
+}
+
+/// Refuses the first pair that differs by more than `tolerance` times the largest expected number, or 1 if that is
+/// smaller.
+fn compare(
+    op: &'static str,
+    what: &str,
+    expected: &[f64],
+    found: &[f64],
+    tolerance: f64,
+) -> Result<()> {
+    let scale = expected.iter().fold(1.0, |m: f64, e| {
+        if e.is_finite() {
+            f64::max(m, e.abs())
+        } else {
+            m
+        }
+    });
+    let same =
+        |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * scale;
+    match expected.iter().zip(found).position(|(&e, &f)| !same(e, f)) {
+        None if expected.len() == found.len() => Ok(()),
+        None => Err(Error::Length {
+            what: format!("{op}: {what}"),
+            expected: expected.len(),
+            found: found.len(),
+        }),
+        Some(position) => Err(Error::Disagreement {
+            op,
+            what: what.into(),
+            position,
+            expected: expected[position],
+            found: found[position],
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Run;
+
+    /// relu with faults to choose from: the reference C++ multiplies by the result, which is right at ±1.
+    #[derive(Clone)]
+    struct BrokenRelu {
+        value: bool,
+        kernel_gradient: bool,
+        formula: bool,
+    }
+
+    impl Op<1> for BrokenRelu {
+        const NAME: &'static str = "broken relu";
+
+        fn shape(&self, _: &Context<'_>, [x]: [Shape; 1]) -> Result<Shape> {
+            Ok(x)
+        }
+
+        fn formula<S: Scalar>(&self, _: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
+            // stop_gradient hides a factor from the tape, not from differences
+            y.extend(x.data.iter().map(|&x| {
+                if self.formula {
+                    x.relu() * x.relu().stop_gradient()
+                } else {
+                    x.relu()
+                }
+            }));
+        }
+
+        fn forward<T: Element>(
+            &self,
+            _: &mut Run<'_, T>,
+            [x]: [View<'_, T>; 1],
+            y: &mut [T],
+            _: &mut [T],
+        ) {
+            for (y, &x) in y.iter_mut().zip(x.data) {
+                let right = if self.formula {
+                    x.relu() * x.relu()
+                } else {
+                    x.relu()
+                };
+                *y = if self.value {
+                    right + T::from_f64(1e-9)
+                } else {
+                    right
+                };
+            }
+        }
+
+        fn backward<T: Element>(
+            &self,
+            _: &mut Run<'_, T>,
+            [x]: [View<'_, T>; 1],
+            y: &[T],
+            _: &[T],
+            dy: &[T],
+            [dx]: [Option<&mut [T]>; 1],
+        ) {
+            for (((dx, &x), &y), &dy) in dx.unwrap().iter_mut().zip(x.data).zip(y).zip(dy) {
+                let slope = if x > T::ZERO { T::ONE } else { T::ZERO };
+                *dx += dy
+                    * if self.kernel_gradient {
+                        y
+                    } else if self.formula {
+                        x.relu()
+                    } else {
+                        slope
+                    };
+            }
+        }
+    }
+
+    fn failure(value: bool, kernel_gradient: bool, formula: bool) -> Option<String> {
+        let op = BrokenRelu {
+            value,
+            kernel_gradient,
+            formula,
+        };
+        match OpCheck::default().run(&op, &[&[20]]) {
+            Ok(()) => None,
+            Err(Error::Disagreement { what, .. }) => Some(what),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn the_check_sees_each_fault() {
+        assert_eq!(failure(false, false, false), None);
+        assert_eq!(
+            failure(true, false, false).unwrap(),
+            "kernel value against formula"
+        );
+        assert_eq!(
+            failure(false, true, false).unwrap(),
+            "kernel gradient against the tape"
+        );
+        assert_eq!(
+            failure(false, false, true).unwrap(),
+            "tape gradient against central differences"
+        );
+    }
+
+    #[test]
+    fn f11_relu_times_its_output_is_seen_at_two_and_not_at_one() {
+        let dx = |at: f64| {
+            let op = BrokenRelu {
+                value: false,
+                kernel_gradient: true,
+                formula: false,
+            };
+            let mut params = Params::<f64>::new();
+            let x = params.add("x", Shape::new(&[1]).unwrap(), &[at]).unwrap();
+            let mut workspace = TensorEngine::new();
+            let mut pass = workspace.bind(&params, Context::default());
+            let x = pass.param(x).unwrap();
+            let y = pass.apply(op, [x]).unwrap();
+            let mut gradient = [0.0];
+            pass.backward_scalar(y, &mut gradient).unwrap();
+            compare("relu", "gradient", &[1.0], &gradient, EXACT)
+        };
+        assert!(dx(1.0).is_ok());
+        assert!(dx(2.0).is_err());
+    }
+}
