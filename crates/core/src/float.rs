@@ -1,7 +1,6 @@
 //! The two kinds of plain number: `f32` and `f64`.
 
 use std::fmt::{Debug, Display, LowerExp};
-use std::iter::Sum;
 
 use crate::scalar::Scalar;
 
@@ -22,7 +21,6 @@ pub trait Float:
     + Debug
     + Display
     + LowerExp
-    + Sum
     + Send
     + Sync
     + Unpin

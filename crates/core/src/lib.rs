@@ -1,16 +1,87 @@
 //! Scalar reverse-mode automatic differentiation: a tape with almost no overhead, a table of scalar ops, and gradient checks.
 //!
+//! Write a formula once over [`Scalar`]; run it on `f32` or `f64`, or on the variables of a [`Tape`] for its gradient:
+//!
+//! ```
+//! use burtorch_core::{Error, Scalar, Tape};
+//!
+//! fn loss<S: Scalar>(w: &[S], x: &[S]) -> S {
+//!     (S::dot_bias(&w[..2], x, w[2]).tanh() + S::mean_of_squares(w)).softplus()
+//! }
+//!
+//! fn main() -> Result<(), Error> {
+//!     let tape = Tape::new();
+//!     let weights = tape.vars(&[0.5, -1.0, 0.25]);
+//!     let inputs = [tape.constant(2.0), tape.constant(3.0)];
+//!     let y = loss(&weights, &inputs);
+//!     y.backward()?;
+//!     assert_eq!(y.value(), loss(&[0.5, -1.0, 0.25], &[2.0, 3.0]));
+//!     assert!(weights[0].grad()? > 0.0);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! - [`value_and_grad`] is the same in one line; [`gradcheck`] compares a gradient with differences of the function.
+//! - [`Tape`] explains recording, marks, and gradients that add up; [`Var`] which values have a gradient of their own.
+//! - [`Scalar`] lists the ops. [`graph::Graph`] is a recording to draw and look through.
+//!
+//! For second derivatives record on a tape of tape variables, `Tape<Var<f64>>`: everything here is generic over the number type.
+//!
+//! ```
+//! use burtorch_core::Tape;
+//!
+//! let inner = Tape::new();
+//! let x = inner.var(3.0);
+//! let outer = Tape::new();
+//! let y = outer.var(x);
+//! (y * y * y).backward()?;
+//! y.grad()?.backward()?;
+//! assert_eq!(x.grad()?, 18.0); // (x³)″ = 6x
+//! # Ok::<(), burtorch_core::Error>(())
+//! ```
+//!
 //! # Conventions
+//!
+//! What is computed where mathematics leaves a choice:
+//!
+//! | case | value | derivative |
+//! |---|---|---|
+//! | `relu` at 0; `abs` at 0 | 0 | 0 |
+//! | `max`, `min` of equal numbers | that number | 1 for the first, 0 for the second |
+//! | `max`, `min` with a NaN | NaN | 1 for the NaN (the first of two), 0 for the other |
+//! | `select(c, a, b)` with c = 0 or NaN | b | 1 for b; nothing for a or c |
+//! | `sqrt` at 0 | 0 | +∞ |
+//! | `norm` of zeros, or of nothing | 0 | 0 |
+//! | `powi(0)`, `powf(0)` | 1 | 0 |
+//! | `pow`: 0⁰ | 1 | 0 for base and exponent |
+//! | `pow`: 0ᵉ, e > 0 | 0 | base e·0ᵉ⁻¹ (0, 1 or +∞); exponent 0 |
+//! | `pow`: 0ᵉ, e < 0 | +∞ | −∞ for both |
+//! | `pow`: negative base | as `powf` of std: NaN unless e is whole | exponent NaN, where it is a variable |
+//! | 1/0; 0/0 | +∞; NaN | +∞ and −∞; NaN |
+//! | `product` with zeros | 0 | the product of the other factors |
+//! | `logsumexp` of −∞ only, or of nothing | −∞ | 0 |
+//! | `softmax` of −∞ only | 0 | 0 |
+//! | `sum`, `product` of nothing | 0, 1 | |
+//! | `mean`, `mean_of_squares`, `variance` of nothing | NaN | |
+//! | `dot`, `softmax` of different lengths | NaN | an [`Error`] from the tape |
+//! | a branch whose outer derivative is exactly 0 | | 0, even if its own is infinite or NaN |
+//! | an infinite outer derivative times an inner 0 | | NaN |
+//!
+//! Subnormal numbers are computed with, never flushed. Sums are added pairwise. A mistake in recording (tapes mixed, a full tape)
+//! yields NaN at once and its [`Error`] from the next `backward`, `grad` or `check`; nothing here panics.
 #![forbid(unsafe_code)]
 
+mod check;
 mod error;
 mod float;
+pub mod graph;
 mod ops;
 mod record;
 mod scalar;
 mod tape;
 mod var;
 
+pub use check::{GradCheck, Report, gradcheck};
 pub use error::Error;
 pub use float::Float;
 pub use scalar::{Number, Operators, Scalar};
@@ -45,3 +116,7 @@ where
         .collect::<Result<_, _>>()?;
     Ok((y.value(), gradient))
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -14,6 +14,8 @@ use crate::float::Float;
 use crate::scalar::Scalar;
 
 pub(crate) mod reduce;
+#[cfg(test)]
+mod tests;
 
 /// Calls the macro `$then` with the rows of ops with one argument.
 macro_rules! unary_rows {
@@ -122,11 +124,15 @@ macro_rules! binary_rows {
             /// for x = 0 and e ≥ 0, and NaN for x < 0.
             pow {
                 value: |a, b| a.powf(b),
-                partials: |a, b, y| (
-                    where_zero(b, constant(0.0), a.pow(b - number::<T>(1.0)) * b),
-                    where_zero(a, (-b).select(y * a.ln(), constant(0.0)), y * a.ln()),
-                ),
-                domain: 0.0..4.0, corners: [0.0]
+                partials: |a, b, y| {
+                    let (to_base, to_exponent) = (a.pow(b - number::<T>(1.0)) * b, y * a.ln());
+                    let zero = constant(0.0);
+                    (
+                        where_zero(a, where_zero(b, zero, to_base), to_base),
+                        where_zero(a, (-b).select(to_exponent, zero), to_exponent),
+                    )
+                },
+                domain: (1e-3..4.0, -4.0..4.0), corners: ([0.0], [])
             }
         }
     };
@@ -137,10 +143,10 @@ macro_rules! operator_rows {
     ($then:ident $($before:tt)*) => {
         $then! {
             $($before)*
-            add { [Add + AddAssign add_assign] value: |a, b| a + b, partials: |a, b, y| (constant(1.0), constant(1.0)), domain: -60.0..60.0, corners: [] }
-            sub { [Sub - SubAssign sub_assign] value: |a, b| a - b, partials: |a, b, y| (constant(1.0), constant(-1.0)), domain: -60.0..60.0, corners: [] }
-            mul { [Mul * MulAssign mul_assign] value: |a, b| a * b, partials: |a, b, y| (b, a), domain: -60.0..60.0, corners: [] }
-            div { [Div / DivAssign div_assign] value: |a, b| a / b, partials: |a, b, y| (b.recip(), -(y / b)), domain: -60.0..60.0, corners: [0.0] }
+            add { [Add + AddAssign add_assign] value: |a, b| a + b, partials: |a, b, y| (constant(1.0), constant(1.0)), domain: (-60.0..60.0, -60.0..60.0), corners: ([], []) }
+            sub { [Sub - SubAssign sub_assign] value: |a, b| a - b, partials: |a, b, y| (constant(1.0), constant(-1.0)), domain: (-60.0..60.0, -60.0..60.0), corners: ([], []) }
+            mul { [Mul * MulAssign mul_assign] value: |a, b| a * b, partials: |a, b, y| (b, a), domain: (-60.0..60.0, -60.0..60.0), corners: ([], []) }
+            div { [Div / DivAssign div_assign] value: |a, b| a / b, partials: |a, b, y| (b.recip(), -(y / b)), domain: (-60.0..60.0, -60.0..60.0), corners: ([], [0.0]) }
         }
     };
 }

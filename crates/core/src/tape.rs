@@ -413,6 +413,11 @@ impl<T: Scalar> Tape<T> {
             .unwrap_or(constant(0.0))
     }
 
+    /// The nodes that node `node` was computed from.
+    pub(crate) fn parents_of(&self, node: u32) -> Vec<u32> {
+        self.storage.borrow().parents_of(node as usize).to_vec()
+    }
+
     pub(crate) fn id_of(&self, node: u32) -> NodeId {
         NodeId {
             identity: self.identity,

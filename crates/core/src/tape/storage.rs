@@ -46,6 +46,11 @@ impl<T: Scalar> Storage<T> {
             + self.partials.capacity() * size_of::<T>()
     }
 
+    pub(super) fn parents_of(&self, node: usize) -> &[u32] {
+        let start = node.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.parents[start as usize..self.ends[node] as usize]
+    }
+
     pub(super) fn reserve(&mut self, nodes: usize, arguments: usize) -> Result<(), Error> {
         if nodes >= self.limit {
             return Err(Error::TapeFull {

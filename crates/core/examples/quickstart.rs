@@ -1,0 +1,25 @@
+//! The graph of micrograd's README: its value, its gradients, and its drawing in `quickstart.dot`.
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
+
+use burtorch_core::{Scalar, graph::Graph};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let graph = Graph::new();
+    let (a, b) = (graph.var(-4.0_f64).label("a"), graph.var(2.0).label("b"));
+    let (mut c, mut d) = (a + b, a * b + b.cube());
+    c += c + 1.0;
+    c += 1.0 + c - a;
+    d += d * 2.0 + (b + a).relu();
+    d += d * 3.0 + (b - a).relu();
+    let f = (c - d).square();
+    let g = (f / 2.0 + 10.0 / f).label("g");
+    g.backward()?;
+    println!(
+        "g = {:.4}, dg/da = {:.4}, dg/db = {:.4}",
+        g.value(),
+        a.grad()?,
+        b.grad()?
+    );
+    std::fs::write("quickstart.dot", graph.draw()?)?;
+    Ok(())
+}

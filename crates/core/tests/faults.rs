@@ -1,0 +1,592 @@
+//! Faults that software of this kind is known for, each with its number in our list: the input, and the right result.
+//! Every case runs for `f32` and `f64`.
+
+use std::thread;
+
+use burtorch_core::graph::Graph;
+use burtorch_core::{Error, Float, Scalar, Tape, Var, value_and_grad};
+
+/// Runs a generic test for both float types.
+macro_rules! both {
+    ($($name:ident)*) => {$(
+        mod $name {
+            #[test]
+            fn f32() {
+                super::$name::<f32>();
+            }
+            #[test]
+            fn f64() {
+                super::$name::<f64>();
+            }
+        }
+    )*};
+}
+
+fn c<F: Float>(x: f64) -> F {
+    F::from_f64(x)
+}
+
+/// Equal to a relative 1e-6 or 1e-12, or absolutely below 1; NaN and infinities only to themselves.
+#[track_caller]
+fn assert_near<F: Float>(found: F, expected: f64) {
+    let tolerance = if F::NAME == "f32" { 1e-6 } else { 1e-12 };
+    assert_close(found, expected, tolerance * expected.abs().max(1.0));
+}
+
+#[track_caller]
+fn assert_close<F: Float>(found: F, expected: f64, tolerance: f64) {
+    let same = if expected.is_finite() {
+        (found.to_f64() - expected).abs() <= tolerance
+    } else {
+        found.to_f64() == expected || found.is_nan() && expected.is_nan()
+    };
+    assert!(same, "expected {expected:e}, found {found:e}");
+}
+
+#[track_caller]
+fn assert_all_near<F: Float>(found: &[F], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (&found, &expected) in found.iter().zip(expected) {
+        assert_near(found, expected);
+    }
+}
+
+fn floats<F: Float>(xs: &[f64]) -> Vec<F> {
+    xs.iter().map(|&x| c(x)).collect()
+}
+
+/// Value and derivative of a function of one variable.
+fn slope<F: Float>(x: f64, f: impl for<'t> Fn(Var<'t, F>) -> Var<'t, F>) -> (F, F) {
+    let (value, gradient) = value_and_grad(|x| f(x[0]), &[c(x)]).unwrap();
+    (value, gradient[0])
+}
+
+/// Value and both derivatives of a function of two variables.
+fn slopes<F: Float>(
+    a: f64,
+    b: f64,
+    f: impl for<'t> Fn(Var<'t, F>, Var<'t, F>) -> Var<'t, F>,
+) -> (F, F, F) {
+    let (value, gradient) = value_and_grad(|x| f(x[0], x[1]), &[c(a), c(b)]).unwrap();
+    (value, gradient[0], gradient[1])
+}
+
+both! {
+    f01_softmax_and_logsumexp_do_not_overflow
+    f02_masked_rows
+    f03_variance_of_large_numbers
+    f05_saturation
+    f07_gelu_tails
+    f09_roots_at_zero
+    f10_powers
+    f11_ties_and_kinks
+    f12_long_sums
+    f13_subnormal_numbers
+    f14_a_value_used_twice
+    f15_compound_assignment
+    f16_backward_twice
+    f17_several_roots
+    f18_dead_branches
+    f19_detached_and_unused
+    f20_roots_and_seeds
+    f21_a_million_nodes
+    f22_a_full_tape
+    f23_misuse
+    f23_threads_agree
+}
+
+fn f01_softmax_and_logsumexp_do_not_overflow<F: Float>() {
+    let xs = floats::<F>(&[1000.0, 1001.0, 1002.0]);
+    let weights = [0.09003057317038046, 0.24472847105479764, 0.6652409557748219];
+    let mut out = [F::ZERO; 3];
+    F::softmax(&xs, &mut out);
+    assert_all_near(&out, &weights);
+    let (value, gradient) = value_and_grad(|x| Scalar::logsumexp(x), &xs).unwrap();
+    assert_near(value, 1002.4076059644443);
+    assert_all_near(&gradient, &weights);
+    assert_near(
+        F::logsumexp(&floats(&[-1000.0, -1001.0])),
+        -999.6867383124818,
+    );
+    let (value, gradient) =
+        value_and_grad(|x| Scalar::logsumexp(x), &[F::NEG_INFINITY; 2]).unwrap();
+    assert_eq!((value, gradient), (F::NEG_INFINITY, vec![F::ZERO; 2]));
+    assert_eq!(F::logsumexp(&[]), F::NEG_INFINITY);
+}
+
+fn f02_masked_rows<F: Float>() {
+    let tape = Tape::new();
+    let xs = tape.vars(&[F::NEG_INFINITY, F::ZERO, F::ZERO]);
+    let mut out = xs.clone();
+    Scalar::softmax(&xs, &mut out);
+    assert_all_near(
+        &out.iter().map(|y| y.value()).collect::<Vec<_>>(),
+        &[0.0, 0.5, 0.5],
+    );
+    tape.backward(&out, &floats(&[1.0, 2.0, 3.0])).unwrap();
+    assert_all_near(
+        &xs.iter().map(|x| x.grad().unwrap()).collect::<Vec<_>>(),
+        &[0.0, -0.25, 0.25],
+    );
+
+    let masked = tape.vars(&[F::NEG_INFINITY; 2]);
+    Scalar::softmax(&masked, &mut out[..2]);
+    tape.backward(&out[..2], &[F::ONE, c(2.0)]).unwrap();
+    assert!(out[..2].iter().all(|y| y.value() == F::ZERO));
+    assert!(masked.iter().all(|x| x.grad() == Ok(F::ZERO)));
+}
+
+fn f03_variance_of_large_numbers<F: Float>() {
+    let xs = floats::<F>(&[100000.0, 100001.0, 100002.0, 100003.0]);
+    let (value, gradient) = value_and_grad(|x| Scalar::variance(x), &xs).unwrap();
+    assert_eq!(value, c(1.25));
+    assert_all_near(&gradient, &[-0.75, -0.25, 0.25, 0.75]);
+    assert_eq!(F::variance(&[c(5.0); 4]), F::ZERO);
+}
+
+fn f05_saturation<F: Float>() {
+    let (value, derivative) = slope::<F>(-90.0, |x| x.sigmoid());
+    assert_close(value, 8.194012623990515e-40, 1e-44);
+    assert_close(derivative, 8.194012623990515e-40, 1e-44);
+    assert_eq!(slope::<F>(-1000.0, |x| x.sigmoid()), (F::ZERO, F::ZERO));
+    assert_eq!(slope::<F>(1000.0, |x| x.sigmoid()), (F::ONE, F::ZERO));
+    assert_eq!(slope::<F>(100.0, |x| x.softplus()), (c(100.0), F::ONE));
+    let (value, _) = slope::<F>(-100.0, |x| x.softplus());
+    assert_close(
+        value,
+        3.720075976020836e-44,
+        if F::NAME == "f32" { 2e-45 } else { 1e-58 },
+    );
+    assert_eq!(slope::<F>(-300.0, |x| x.log_sigmoid()), (c(-300.0), F::ONE));
+    let (_, derivative) = slope::<F>(10.0, |x| x.tanh());
+    assert_close(
+        derivative,
+        8.2446144558e-9,
+        if F::NAME == "f32" { 1e-14 } else { 1e-19 },
+    );
+    assert_eq!(slope::<F>(1e30, |x| x.tanh()), (F::ONE, F::ZERO));
+}
+
+fn f07_gelu_tails<F: Float>() {
+    let relative = if F::NAME == "f32" { 3e-6 } else { 1e-9 };
+    for (x, by_erf, by_tanh) in [
+        (1.0, 0.841344746068543, 0.8411919906082768),
+        (-5.0, -1.4332578593798987e-6, -2.2917961972623e-7),
+    ] {
+        assert_close(
+            slope::<F>(x, |x| x.gelu()).0,
+            by_erf,
+            relative * f64::abs(by_erf),
+        );
+        assert_close(
+            slope::<F>(x, |x| x.gelu_tanh()).0,
+            by_tanh,
+            relative * f64::abs(by_tanh),
+        );
+    }
+    for far in [1e20, f64::INFINITY] {
+        assert_eq!(slope::<F>(far, |x| x.gelu()), (c(far), F::ONE));
+        assert_eq!(slope::<F>(far, |x| x.gelu_tanh()), (c(far), F::ONE));
+        assert_eq!(slope::<F>(-far, |x| x.gelu()), (F::ZERO, F::ZERO));
+        assert_eq!(slope::<F>(-far, |x| x.gelu_tanh()), (F::ZERO, F::ZERO));
+    }
+}
+
+fn f09_roots_at_zero<F: Float>() {
+    let norm = |xs: &[f64]| value_and_grad(|x| Scalar::norm(x), &floats::<F>(xs)).unwrap();
+    assert_eq!(norm(&[0.0, 0.0]), (F::ZERO, vec![F::ZERO; 2]));
+    let (value, gradient) = norm(&[3.0, 4.0]);
+    assert_near(value, 5.0);
+    assert_all_near(&gradient, &[0.6, 0.8]);
+    let (value, gradient) = norm(&[3e30, 4e30]);
+    assert_close(value, 5e30, 1e25);
+    assert_all_near(&gradient, &[0.6, 0.8]);
+    assert_eq!(F::norm(&[F::NEG_INFINITY, F::ONE]), F::INFINITY);
+    assert_eq!(F::norm(&[]), F::ZERO);
+    assert_eq!(slope::<F>(0.0, |x| x.sqrt()), (F::ZERO, F::INFINITY));
+    // Our choice: a branch multiplied by an exact zero is dead.
+    assert_eq!(slope::<F>(0.0, |x| x.sqrt() * F::ZERO), (F::ZERO, F::ZERO));
+    assert_eq!(slopes::<F>(0.0, 0.0, |x, zero| zero * x.sqrt()).1, F::ZERO);
+}
+
+fn f10_powers<F: Float>() {
+    let (value, gradient) =
+        value_and_grad(|x| x[0].powi(0) + x[1].powf(F::ZERO), &[F::ZERO, F::ONE]).unwrap();
+    assert_eq!((value, gradient), (c(2.0), vec![F::ZERO; 2]));
+    let nan = f64::NAN;
+    for (a, b, value, to_a, to_b) in [
+        (0.0, 0.0, 1.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0, 1.0, 0.0),
+        (0.0, 2.0, 0.0, 0.0, 0.0),
+        (-2.0, 3.0, -8.0, 12.0, nan),
+        (-2.0, 2.0, 4.0, -4.0, nan),
+        (-8.0, 1.0 / 3.0, nan, nan, nan),
+        (
+            0.0,
+            -1.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NEG_INFINITY,
+        ),
+        (0.0, 0.5, 0.0, f64::INFINITY, 0.0),
+    ] {
+        let found = slopes::<F>(a, b, |a, b| a.pow(b));
+        assert_all_near(&[found.0, found.1, found.2], &[value, to_a, to_b]);
+        let found = slope::<F>(a, |a| a.powf(c(b)));
+        assert_all_near(&[found.0, found.1], &[value, to_a]);
+    }
+    assert_eq!(slope::<F>(-2.0, |a| a.powi(3)), (c(-8.0), c(12.0)));
+    assert_eq!(slope::<F>(0.0, |a| a.powi(1)), (F::ZERO, F::ONE));
+}
+
+fn f11_ties_and_kinks<F: Float>() {
+    assert_eq!(slope::<F>(0.0, |x| x.relu()).1, F::ZERO);
+    assert_eq!(slope::<F>(0.0, |x| x.abs()).1, F::ZERO);
+    assert_eq!(slope::<F>(3.0, |x| x.relu()).1, F::ONE);
+    assert_eq!(
+        slopes::<F>(3.0, 3.0, |a, b| a.max(b)),
+        (c(3.0), F::ONE, F::ZERO)
+    );
+    assert_eq!(
+        slopes::<F>(3.0, 3.0, |a, b| a.min(b)),
+        (c(3.0), F::ONE, F::ZERO)
+    );
+    let (_, gradient) =
+        value_and_grad(|x| x[0].max(x[1]).max(x[2]), &floats::<F>(&[2.0, 5.0, 5.0])).unwrap();
+    assert_all_near(&gradient, &[0.0, 1.0, 0.0]);
+    // NaN is handed on, from either side.
+    assert!(Scalar::max(F::NAN, F::ONE).is_nan() && Scalar::max(F::ONE, F::NAN).is_nan());
+    assert!(Scalar::min(F::NAN, F::ONE).is_nan() && Scalar::min(F::ONE, F::NAN).is_nan());
+}
+
+fn f12_long_sums<F: Float>() {
+    let ones = vec![F::ONE; 20_000_000];
+    assert_eq!(F::sum(&ones), c(20_000_000.0));
+    assert_eq!(F::mean(&ones), F::ONE);
+    let tenths = vec![c::<F>(f64::from(0.1_f32)); 10_000_000];
+    assert_close(F::sum(&tenths), 1000000.0149011612, 10.0);
+    assert_close(F::norm(&tenths), 316.2277707, 3e-3);
+    assert_close(F::dot(&tenths, &tenths), 100000.002980, 1.0);
+}
+
+fn f13_subnormal_numbers<F: Float>() {
+    let tiny = F::MIN_POSITIVE / c(4.0);
+    let (value, gradient) = value_and_grad(|x| x[0] * x[1], &[tiny, c(0.5)]).unwrap();
+    assert_eq!((value, gradient), (tiny * c(0.5), vec![c(0.5), tiny]));
+    assert!(value > F::ZERO);
+}
+
+#[allow(clippy::eq_op, reason = "x / x is the case")]
+fn f14_a_value_used_twice<F: Float>() {
+    let doubled_twice = slope::<F>(1.0, |a| {
+        let b = a + a;
+        b + b
+    });
+    assert_eq!(doubled_twice, (c(4.0), c(4.0)));
+    assert_eq!(slope::<F>(3.0, |x| x * x + x - x / x), (c(11.0), c(7.0)));
+}
+
+fn f15_compound_assignment<F: Float>() {
+    let tape = Tape::new();
+    let x = tape.var(c::<F>(3.0));
+    let mut y = x * x;
+    let before = y;
+    y *= y;
+    y += x;
+    y.backward().unwrap();
+    assert_eq!(
+        (y.value(), x.grad().unwrap(), before.value()),
+        (c(84.0), c(109.0), c(9.0))
+    );
+
+    // A new value for the variable makes a new handle; what was recorded keeps the old value.
+    tape.zero_grads();
+    let y = x * x;
+    let renewed = tape.handle(x.id().unwrap(), c(10.0));
+    y.backward().unwrap();
+    assert_eq!(renewed.grad().unwrap(), c(6.0));
+}
+
+fn f16_backward_twice<F: Float>() {
+    let tape = Tape::new();
+    let x = tape.var(c::<F>(3.0));
+    let y = x * x;
+    let z = y * y;
+    z.backward().unwrap();
+    assert_eq!(x.grad().unwrap(), c(108.0));
+    z.backward().unwrap();
+    assert_eq!(x.grad().unwrap(), c(216.0));
+    assert_eq!(y.grad().unwrap(), c(36.0));
+    tape.zero_grads_in(x.id().unwrap(), 1).unwrap();
+    assert_eq!((x.grad().unwrap(), y.grad().unwrap()), (F::ZERO, c(36.0)));
+    z.backward().unwrap();
+    assert_eq!(x.grad().unwrap(), c(108.0));
+    tape.zero_grads();
+    z.backward().unwrap();
+    assert_eq!((x.grad().unwrap(), y.grad().unwrap()), (c(108.0), c(18.0)));
+}
+
+fn f17_several_roots<F: Float>() {
+    let tape = Tape::new();
+    let x = tape.var(c::<F>(3.0));
+    let h = x * x;
+    let (a, b) = (h.cube().retain(), h * h);
+    a.backward().unwrap();
+    assert_eq!(x.grad().unwrap(), c(1458.0));
+    b.backward().unwrap();
+    assert_eq!(x.grad().unwrap(), c(1566.0));
+    tape.zero_grads();
+    tape.backward(&[a, b], &[F::ONE, F::ONE]).unwrap();
+    assert_eq!(x.grad().unwrap(), c(1566.0));
+
+    let x = tape.var(c(1.5));
+    let y = (x * x) * (x * x);
+    for _ in 0..20 {
+        tape.zero_grads();
+        y.backward().unwrap();
+        assert_eq!(x.grad().unwrap(), c(13.5));
+    }
+    let mut doubled = x;
+    for _ in 0..18 {
+        doubled += doubled;
+    }
+    for _ in 0..300 {
+        tape.zero_grads();
+        doubled.backward().unwrap();
+        assert_eq!(x.grad().unwrap(), c(262_144.0));
+    }
+}
+
+fn f18_dead_branches<F: Float>() {
+    assert_eq!(
+        slope::<F>(-1.0, |x| x.select(x.sqrt(), x.constant_like(F::ZERO))).1,
+        F::ZERO
+    );
+    assert_eq!(slope::<F>(1.0, |x| x.select(x, x / F::ZERO)).1, F::ONE);
+    assert_eq!(
+        slope::<F>(2.0, |x| x.select(x, (x * c::<F>(1000.0)).exp())).1,
+        F::ONE
+    );
+    let all = |found: (F, F, F), expected: [f64; 3]| {
+        assert_all_near(&[found.0, found.1, found.2], &expected)
+    };
+    all(
+        slopes::<F>(1.0, 0.0, |a, b| a / b),
+        [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY],
+    );
+    assert!(slopes::<F>(0.0, 0.0, |a, b| a / b).0.is_nan());
+    // An infinite slope behind a flat one, in one handle and across nodes.
+    assert_eq!(slope::<F>(0.0, |x| x.ln().relu()).1, F::ZERO);
+    assert_eq!(slopes::<F>(0.0, 1.0, |x, y| (x.ln() * y).relu()).1, F::ZERO);
+}
+
+fn f19_detached_and_unused<F: Float>() {
+    assert_eq!(slope::<F>(3.0, |x| x * x.stop_gradient()).1, c(3.0));
+    assert_eq!(slopes::<F>(3.0, 4.0, |x, _| x * x).2, F::ZERO);
+    for swapped in [false, true] {
+        let (_, derivative) = slope::<F>(5.0, |w| {
+            let (o1, o2) = (w * c::<F>(2.0), w * c::<F>(3.0) * F::ZERO);
+            if swapped { o2 + o1 } else { o1 + o2 }
+        });
+        assert_eq!(derivative, c(2.0));
+    }
+    let (value, gradient) = value_and_grad(|x| x[0].constant_like(c(7.0)), &[F::ONE]).unwrap();
+    assert_eq!((value, gradient), (c(7.0), vec![F::ZERO]));
+}
+
+fn f20_roots_and_seeds<F: Float>() {
+    let tape = Tape::new();
+    let xs = tape.vars(&floats::<F>(&[1.0, 2.0]));
+    let ys: Vec<_> = xs.iter().map(|x| x.square()).collect();
+    tape.backward(&ys, &floats(&[1.0, 10.0])).unwrap();
+    assert_eq!(
+        (xs[0].grad().unwrap(), xs[1].grad().unwrap()),
+        (c(2.0), c(40.0))
+    );
+    let wrong = tape.backward(&ys, &[F::ONE; 3]);
+    assert_eq!(
+        wrong,
+        Err(Error::LengthMismatch {
+            op: "backward",
+            expected: 2,
+            found: 3
+        })
+    );
+    assert_eq!(ys[0].grad(), Err(Error::NotRetained));
+    assert_eq!(tape.constant(F::ONE).grad(), Err(Error::NotRetained));
+    let leaf = tape.var(F::ONE);
+    leaf.backward().unwrap();
+    assert_eq!(leaf.grad(), Ok(F::ONE));
+}
+
+fn f21_a_million_nodes<F: Float>() {
+    let small_stack = thread::Builder::new().stack_size(2 << 20);
+    let run = || {
+        let tape = Tape::new();
+        let x = tape.var(F::ONE);
+        let mut y = x;
+        for _ in 0..1_000_000 {
+            y += x;
+        }
+        y.backward().unwrap();
+        (tape.len(), y.value(), x.grad().unwrap())
+    };
+    let result = small_stack.spawn(run).unwrap().join().unwrap();
+    assert_eq!(result, (1_000_001, c(1_000_001.0), c(1_000_001.0)));
+}
+
+fn f22_a_full_tape<F: Float>() {
+    let grow = |tape: &Tape<F>, times: usize| {
+        let x = tape.var(F::ONE);
+        let mut y = x * x;
+        for _ in 0..times {
+            y += x;
+        }
+        y.backward().and_then(|()| Ok((y.value(), x.grad()?)))
+    };
+    assert_eq!(
+        grow(&Tape::with_limit(65_535), 33_000),
+        Ok((c(33_001.0), c(33_002.0)))
+    );
+    let tape = Tape::with_limit(65_535);
+    let full = Error::TapeFull {
+        what: "nodes",
+        limit: 65_535,
+    };
+    assert_eq!(grow(&tape, 70_000), Err(full.clone()));
+    assert_eq!(tape.check(), Err(full.clone()));
+    assert_eq!(tape.len(), 65_535);
+    assert!(tape.var(F::ONE).value().is_nan());
+    let mut tape = tape;
+    tape.clear();
+    assert_eq!(grow(&tape, 10), Ok((c(11.0), c(12.0))));
+
+    let exact = Tape::with_limit(2);
+    let x = exact.var(F::ONE);
+    assert_eq!((x * x).backward(), Ok(()));
+    let sum = Var::sum(&[x, x]);
+    assert!(
+        sum.value().is_nan()
+            && (sum + F::ONE).backward()
+                == Err(Error::TapeFull {
+                    what: "nodes",
+                    limit: 2
+                })
+    );
+    assert!(matches!(
+        Tape::<F>::with_capacity(1 << 32, 0),
+        Err(Error::TapeFull { what: "nodes", .. })
+    ));
+    assert!(matches!(
+        Tape::<F>::with_capacity(0, 1 << 32),
+        Err(Error::TapeFull {
+            what: "arguments",
+            ..
+        })
+    ));
+}
+
+fn f23_misuse<F: Float>() {
+    // Two tapes.
+    let (tape, other) = (Tape::new(), Tape::new());
+    let (a, b) = (tape.var(F::ONE), other.var(c(2.0)));
+    let sum = a + b;
+    let mixed = Error::MixedTapes { op: "add" };
+    assert!(sum.value().is_nan());
+    assert_eq!(sum.backward(), Err(mixed.clone()));
+    assert_eq!(a.grad(), Err(mixed.clone()));
+    assert_eq!(
+        (tape.check(), other.check()),
+        (Err(mixed.clone()), Err(mixed))
+    );
+    let (tape, other) = (Tape::new(), Tape::new());
+    assert_eq!(
+        tape.backward(&[other.var(F::ONE)], &[F::ONE]),
+        Err(Error::ForeignTape { what: "root" })
+    );
+    let pair = [tape.var(F::ONE), other.var(F::ONE)];
+    assert!(Var::mean(&pair).value().is_nan());
+    assert_eq!(tape.check(), Err(Error::MixedTapes { op: "mean" }));
+
+    // Names and marks that outlived their nodes. (Handles that would do not compile.)
+    let mut tape = Tape::new();
+    let weight = tape.var(c::<F>(3.0)).id().unwrap();
+    let mark = tape.mark();
+    let v = tape.var(c(5.0)).id().unwrap();
+    let later = tape.mark();
+    tape.rewind(mark).unwrap();
+    let _w = tape.var(c(42.0));
+    let gone = Error::Rewound {
+        what: "node",
+        position: 2,
+    };
+    assert_eq!(tape.grad(v), Err(gone.clone()));
+    assert_eq!(tape.zero_grads_in(v, 1), Err(gone.clone()));
+    assert!(tape.handle(v, c(5.0)).value().is_nan());
+    assert_eq!(tape.check(), Err(gone));
+    assert_eq!(
+        tape.rewind(later),
+        Err(Error::Rewound {
+            what: "mark",
+            position: 3
+        })
+    );
+    tape.rewind(mark).unwrap();
+    assert_eq!(tape.check(), Ok(()));
+    assert_eq!(tape.grad(weight), Ok(F::ZERO));
+    assert_eq!(tape.handles(weight, &[F::ONE; 2]).len(), 0);
+    assert_eq!(tape.check(), Err(Error::NoSuchNode { end: 3, len: 2 }));
+    tape.rewind(mark).unwrap();
+    assert_eq!(
+        Tape::<F>::new().rewind(mark),
+        Err(Error::ForeignTape { what: "mark" })
+    );
+    assert_eq!(
+        Tape::<F>::new().grad(weight),
+        Err(Error::ForeignTape { what: "node" })
+    );
+
+    // Lists of different lengths.
+    let xs = tape.vars(&[F::ONE; 3]);
+    assert!(Scalar::dot(&xs, &xs[..2]).value().is_nan());
+    assert_eq!(
+        tape.check(),
+        Err(Error::LengthMismatch {
+            op: "dot",
+            expected: 3,
+            found: 2
+        })
+    );
+    let mut out = [F::ZERO; 2];
+    F::softmax(&[F::ONE; 3], &mut out);
+    assert!(out.iter().all(|x| x.is_nan()) && F::dot(&out, &[]).is_nan());
+
+    let (graph, other) = (Graph::new(), Graph::new());
+    assert!((graph.var(F::ONE) * other.var(F::ONE)).value().is_nan());
+    assert_eq!(graph.draw(), Err(Error::MixedTapes { op: "mul" }));
+}
+
+fn f23_threads_agree<F: Float>() {
+    let gradient = || {
+        let tape = Tape::new();
+        let x = tape.var(c::<F>(0.3));
+        let mut y = x;
+        for _ in 0..200_000 {
+            y = y * x + F::ONE;
+        }
+        y.backward().unwrap();
+        x.grad().unwrap().to_f64().to_bits()
+    };
+    let expected = gradient();
+    let threads: Vec<_> = (0..4).map(|_| thread::spawn(gradient)).collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), expected);
+    }
+}
+
+#[test]
+fn f23_a_tape_can_move_to_another_thread() {
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&Tape::<f32>::new());
+    is_send(&Tape::<f64>::new());
+}
