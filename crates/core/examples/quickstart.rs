@@ -1,5 +1,9 @@
 //! The graph of micrograd's README: its value, its gradients, and its drawing in `quickstart.dot`.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
+#![allow(
+    clippy::misrefactored_assign_op,
+    reason = "c += c + 1 is how the graph is written there"
+)]
 
 use burtorch_core::{Scalar, graph::Graph};
 

@@ -15,16 +15,7 @@ use crate::scalar::Scalar;
 /// assert_eq!(halves(3.0_f32), 1.5);
 /// ```
 pub trait Float:
-    Scalar<Primal = Self>
-    + PartialOrd
-    + Default
-    + Debug
-    + Display
-    + LowerExp
-    + Send
-    + Sync
-    + Unpin
-    + 'static
+    Scalar<Primal = Self> + PartialOrd + Default + Debug + Display + LowerExp + Send + Sync + 'static
 {
     /// 0.
     const ZERO: Self;

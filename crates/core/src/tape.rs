@@ -438,7 +438,10 @@ impl<T: Scalar> Tape<T> {
                 position,
             });
         }
-        let (end, len) = (position + count, self.storage.borrow().nodes());
+        let (end, len) = (
+            position.saturating_add(count),
+            self.storage.borrow().nodes(),
+        );
         if end > len {
             Err(Error::NoSuchNode { end, len })
         } else {
