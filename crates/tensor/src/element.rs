@@ -9,6 +9,34 @@ use crate::kernels::math;
 ///
 /// `S` is the SIMD level a kernel is compiled for.
 pub trait Element: Float {
+    /// One vector register of the level.
+    type Vector<S: Simd>: Copy + pulp::bytemuck::Pod;
+
+    /// The vector that holds `self` in every lane.
+    #[must_use]
+    fn splat<S: Simd>(self, simd: S) -> Self::Vector<S>;
+
+    /// `a · b + c` in every lane.
+    #[must_use]
+    fn fma_vectors<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+        c: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+
+    /// `a + b` in every lane.
+    #[must_use]
+    fn add_vectors<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
+    /// The whole vectors at the front of a slice, and the numbers left over.
+    #[must_use]
+    fn vectors_mut<S: Simd>(x: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
+
+    /// The numbers of some vectors.
+    #[must_use]
+    fn numbers<S: Simd>(x: &[Self::Vector<S>]) -> &[Self];
+
     /// `self · a + b`, fused where the level has the instruction (elsewhere a fused product is a slow library call).
     #[must_use]
     fn fma<S: Simd>(self, a: Self, b: Self) -> Self;
@@ -27,6 +55,33 @@ pub trait Element: Float {
 }
 
 impl Element for f32 {
+    type Vector<S: Simd> = S::f32s;
+
+    #[inline(always)]
+    fn splat<S: Simd>(self, simd: S) -> S::f32s {
+        simd.splat_f32s(self)
+    }
+
+    #[inline(always)]
+    fn fma_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s, c: S::f32s) -> S::f32s {
+        simd.mul_add_e_f32s(a, b, c)
+    }
+
+    #[inline(always)]
+    fn add_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.add_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn vectors_mut<S: Simd>(x: &mut [f32]) -> (&mut [S::f32s], &mut [f32]) {
+        S::as_mut_simd_f32s(x)
+    }
+
+    #[inline(always)]
+    fn numbers<S: Simd>(x: &[S::f32s]) -> &[f32] {
+        pulp::bytemuck::cast_slice(x)
+    }
+
     #[inline(always)]
     fn fma<S: Simd>(self, a: f32, b: f32) -> f32 {
         if S::IS_SCALAR {
@@ -53,6 +108,33 @@ impl Element for f32 {
 }
 
 impl Element for f64 {
+    type Vector<S: Simd> = S::f64s;
+
+    #[inline(always)]
+    fn splat<S: Simd>(self, simd: S) -> S::f64s {
+        simd.splat_f64s(self)
+    }
+
+    #[inline(always)]
+    fn fma_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s, c: S::f64s) -> S::f64s {
+        simd.mul_add_e_f64s(a, b, c)
+    }
+
+    #[inline(always)]
+    fn add_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+        simd.add_f64s(a, b)
+    }
+
+    #[inline(always)]
+    fn vectors_mut<S: Simd>(x: &mut [f64]) -> (&mut [S::f64s], &mut [f64]) {
+        S::as_mut_simd_f64s(x)
+    }
+
+    #[inline(always)]
+    fn numbers<S: Simd>(x: &[S::f64s]) -> &[f64] {
+        pulp::bytemuck::cast_slice(x)
+    }
+
     #[inline(always)]
     fn fma<S: Simd>(self, a: f64, b: f64) -> f64 {
         if S::IS_SCALAR {

@@ -1,12 +1,12 @@
 //! Matrix products `C (+)= A · B` for all three layouts of a linear layer.
 //!
-//! B is packed into panels of 24, 16 or 8 columns and multiplied by eight rows of A at a time, accumulated in registers.
+//! B is packed into panels of up to three vectors of columns and multiplied by eight (or four) rows of A at a time,
+//! accumulated in registers.
 //! A is read where it lies. Unlike matrixmultiply, which would do the same job, nothing is allocated per call: the panel
 //! lives in the caller's scratch memory.
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
-use super::dispatch::kernel;
 use crate::Element;
 
 /// A matrix that is only read: element (i, j) is at `i · row_stride + j · column_stride`.
@@ -53,9 +53,12 @@ pub(crate) enum Store {
     Add,
 }
 
+/// Numbers in the widest vector register: sixteen f32.
+const WIDEST_VECTOR: usize = 16;
+
 /// Numbers of scratch memory that [`gemm`] needs for a product whose inner dimension is `depth`.
 pub(crate) fn panel_len(depth: usize) -> usize {
-    depth * WIDEST
+    depth * WIDEST * WIDEST_VECTOR
 }
 
 /// `C = A · B` or `C += A · B` with `c` stored row by row; `panel` has [`panel_len`] numbers or more.
@@ -67,71 +70,89 @@ pub(crate) fn gemm<T: Element>(
     panel: &mut [T],
 ) {
     debug_assert_eq!((a.columns, c.len()), (b.rows, a.rows * b.columns));
-    multiply(a, b, c, store, panel);
+    pulp::Arch::new().dispatch(Multiply {
+        a,
+        b,
+        c,
+        store,
+        panel,
+    });
 }
 
-/// Rows of A per tile.
-const TALL: usize = 8;
-/// Columns of the widest panel: with eight rows, 24 accumulators of eight f32 fill the registers of AVX-512VL.
-const WIDEST: usize = 24;
-/// Numbers in one vector of the tile.
-const VECTOR: usize = 8;
+/// The widest panel in vectors. Eight rows times three vectors of sums, three of B and one of A fill most of 32
+/// registers; machines with 16 take four rows.
+const WIDEST: usize = 3;
 
-kernel! {
-    fn multiply<'a, T>(a: Matrix<'a, T>, b: Matrix<'a, T>, c: &'a mut [T], store: Store, panel: &'a mut [T]) {
-        let mut column = 0;
-        while column < b.columns {
-            let left = b.columns - column;
-            match left.div_ceil(VECTOR) {
-                1 => { panel_times::<T, S, 1>(a, b, c, store, panel, column); column += VECTOR }
-                2 => { panel_times::<T, S, 2>(a, b, c, store, panel, column); column += 2 * VECTOR }
-                _ => { panel_times::<T, S, 3>(a, b, c, store, panel, column); column += 3 * VECTOR }
-            }
+struct Multiply<'a, T> {
+    a: Matrix<'a, T>,
+    b: Matrix<'a, T>,
+    c: &'a mut [T],
+    store: Store,
+    panel: &'a mut [T],
+}
+
+impl<T: Element> WithSimd for Multiply<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if S::REGISTER_COUNT >= 32 {
+            self.run::<S, 8>(simd);
+        } else {
+            self.run::<S, 4>(simd);
         }
     }
 }
 
-/// Packs the columns from `column` on, `V` vectors wide, and multiplies all of A by them.
-#[inline(always)]
-fn panel_times<T: Element, S: Simd, const V: usize>(
-    a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
-    c: &mut [T],
-    store: Store,
-    panel: &mut [T],
-    column: usize,
-) {
-    let panel = &mut panel[..b.rows * V * VECTOR];
-    pack(b, column, V * VECTOR, panel);
-    let (panel, _) = panel.as_chunks::<VECTOR>();
-    let (panel, _) = panel.as_chunks::<V>();
-    let width = (b.columns - column).min(V * VECTOR);
-    let mut row = 0;
-    while row < a.rows {
-        let height = (a.rows - row).min(TALL);
-        let target = &mut c[row * b.columns + column..];
-        macro_rules! tile {
-            ($rows:literal) => {
-                store_tile::<T, V, $rows>(
-                    tile::<T, S, V, $rows>(a, row, panel),
-                    target,
-                    b.columns,
-                    width,
-                    store,
-                )
-            };
+impl<T: Element> Multiply<'_, T> {
+    /// Goes over the panels, with `R` rows of A at a time.
+    #[inline(always)]
+    fn run<S: Simd, const R: usize>(mut self, simd: S) {
+        let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+        let mut column = 0;
+        while column < self.b.columns {
+            let vectors = (self.b.columns - column).div_ceil(lanes).min(WIDEST);
+            match vectors {
+                1 => self.panel::<S, R, 1>(simd, column),
+                2 => self.panel::<S, R, 2>(simd, column),
+                _ => self.panel::<S, R, 3>(simd, column),
+            }
+            column += vectors * lanes;
         }
-        match height {
-            1 => tile!(1),
-            2 => tile!(2),
-            3 => tile!(3),
-            4 => tile!(4),
-            5 => tile!(5),
-            6 => tile!(6),
-            7 => tile!(7),
-            _ => tile!(8),
+    }
+
+    /// Packs `V` vectors of columns from `column` on, and multiplies all of A by them.
+    #[inline(always)]
+    fn panel<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, column: usize) {
+        let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+        let (a, b) = (self.a, self.b);
+        let panel = &mut self.panel[..b.rows * V * lanes];
+        pack(b, column, V * lanes, panel);
+        let (panel, _) = T::vectors_mut::<S>(panel);
+        let (panel, _) = panel.as_chunks::<V>();
+        let width = (b.columns - column).min(V * lanes);
+        let mut row = 0;
+        while row < a.rows {
+            let c = &mut self.c[row * b.columns + column..];
+            if a.column_stride == 1 {
+                // Rows beyond the last are copies of it; their sums are not stored.
+                let rows = std::array::from_fn(|i| {
+                    &a.data[(row + i).min(a.rows - 1) * a.row_stride..][..a.columns]
+                });
+                let sums = tile_of_rows::<T, S, R, V>(simd, rows, panel);
+                let height = (a.rows - row).min(R);
+                store_tile(simd, &sums[..height], c, b.columns, width, self.store);
+                row += height;
+            } else if row + R <= a.rows {
+                let sums = tile_of_columns::<T, S, R, V>(simd, a, row, panel);
+                store_tile(simd, &sums, c, b.columns, width, self.store);
+                row += R;
+            } else {
+                let sums = tile_of_columns::<T, S, 1, V>(simd, a, row, panel);
+                store_tile(simd, &sums, c, b.columns, width, self.store);
+                row += 1;
+            }
         }
-        row += height;
     }
 }
 
@@ -151,70 +172,84 @@ fn pack<T: Element>(b: Matrix<'_, T>, column: usize, width: usize, panel: &mut [
         debug_assert_eq!(b.row_stride, 1);
         for j in 0..inside {
             let start = (column + j) * b.column_stride;
-            for (target, &x) in panel
-                .chunks_exact_mut(width)
-                .zip(&b.data[start..start + b.rows])
-            {
+            let source = &b.data[start..start + b.rows];
+            for (target, &x) in panel.chunks_exact_mut(width).zip(source) {
                 target[j] = x;
             }
         }
     }
 }
 
-/// `R` rows of A times the panel, in registers.
+/// `R` rows of `V` vectors of sums.
+type Tile<T, S, const R: usize, const V: usize> = [[<T as Element>::Vector<S>; V]; R];
+
+/// The panel times rows of A that are stored without gaps.
 #[inline(always)]
-fn tile<T: Element, S: Simd, const V: usize, const R: usize>(
-    a: Matrix<'_, T>,
-    row: usize,
-    panel: &[[[T; VECTOR]; V]],
-) -> [[[T; VECTOR]; V]; R] {
-    let mut sums = [[[T::ZERO; VECTOR]; V]; R];
-    if a.column_stride == 1 {
-        let rows: [&[T]; R] =
-            std::array::from_fn(|i| &a.data[(row + i) * a.row_stride..][..panel.len()]);
-        for (k, b) in panel.iter().enumerate() {
-            for i in 0..R {
-                add_product::<T, S, V>(&mut sums[i], rows[i][k], b);
-            }
-        }
-    } else {
-        for (b, a) in panel.iter().zip(a.data[row..].chunks(a.column_stride)) {
-            let a = &a[..R];
-            for i in 0..R {
-                add_product::<T, S, V>(&mut sums[i], a[i], b);
+fn tile_of_rows<T: Element, S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    rows: [&[T]; R],
+    panel: &[[T::Vector<S>; V]],
+) -> Tile<T, S, R, V> {
+    let mut sums = [[T::ZERO.splat(simd); V]; R];
+    let rows = rows.map(|row| &row[..panel.len()]);
+    for (k, b) in panel.iter().enumerate() {
+        for r in 0..R {
+            let a = rows[r][k].splat(simd);
+            for v in 0..V {
+                sums[r][v] = T::fma_vectors(simd, a, b[v], sums[r][v]);
             }
         }
     }
     sums
 }
 
+/// The panel times rows of A whose columns are stored without gaps.
 #[inline(always)]
-fn add_product<T: Element, S: Simd, const V: usize>(
-    sums: &mut [[T; VECTOR]; V],
-    a: T,
-    b: &[[T; VECTOR]; V],
-) {
-    for (sums, b) in sums.iter_mut().zip(b) {
-        for (sum, &b) in sums.iter_mut().zip(b) {
-            *sum = a.fma::<S>(b, *sum);
+fn tile_of_columns<T: Element, S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    a: Matrix<'_, T>,
+    row: usize,
+    panel: &[[T::Vector<S>; V]],
+) -> Tile<T, S, R, V> {
+    let mut sums = [[T::ZERO.splat(simd); V]; R];
+    for (b, a) in panel.iter().zip(a.data[row..].chunks(a.column_stride)) {
+        let a = &a[..R];
+        for r in 0..R {
+            let a = a[r].splat(simd);
+            for v in 0..V {
+                sums[r][v] = T::fma_vectors(simd, a, b[v], sums[r][v]);
+            }
         }
     }
+    sums
 }
 
+/// Writes the first `width` columns of a tile.
 #[inline(always)]
-fn store_tile<T: Element, const V: usize, const R: usize>(
-    sums: [[[T; VECTOR]; V]; R],
+fn store_tile<T: Element, S: Simd, const V: usize>(
+    simd: S,
+    sums: &[[T::Vector<S>; V]],
     c: &mut [T],
     stride: usize,
     width: usize,
     store: Store,
 ) {
-    for (i, sums) in sums.iter().enumerate() {
-        let target = &mut c[i * stride..i * stride + width];
-        let sums = &sums.as_flattened()[..width];
+    for (r, sums) in sums.iter().enumerate() {
+        let c = &mut c[r * stride..r * stride + width];
+        let (vectors, rest) = T::vectors_mut::<S>(c);
+        let (whole, part) = sums.split_at(vectors.len());
+        let part = T::numbers::<S>(part);
         match store {
-            Store::Set => target.copy_from_slice(sums),
-            Store::Add => target.iter_mut().zip(sums).for_each(|(c, &sum)| *c += sum),
+            Store::Set => {
+                vectors.copy_from_slice(whole);
+                rest.copy_from_slice(&part[..rest.len()]);
+            }
+            Store::Add => {
+                for (c, &sum) in vectors.iter_mut().zip(whole) {
+                    *c = T::add_vectors(simd, *c, sum);
+                }
+                rest.iter_mut().zip(part).for_each(|(c, &sum)| *c += sum);
+            }
         }
     }
 }
