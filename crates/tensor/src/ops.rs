@@ -6,6 +6,8 @@ mod causal_attention;
 mod cross_entropy;
 mod dropout;
 mod embedding;
+#[cfg(test)]
+mod every_op;
 mod gelu;
 mod gelu_tanh;
 mod identity;

@@ -25,7 +25,7 @@ macro_rules! kernel {
                     $body
                 }
             }
-            pulp::Arch::new().dispatch(Call::<$life, $T $(, $G)*> { $($arg,)* lives: std::marker::PhantomData })
+            $crate::kernels::dispatch::arch().dispatch(Call::<$life, $T $(, $G)*> { $($arg,)* lives: std::marker::PhantomData })
         }
     };
     (@output) => { () };
@@ -33,3 +33,42 @@ macro_rules! kernel {
 }
 
 pub(crate) use kernel;
+
+/// The machine's SIMD level.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) fn arch() -> pulp::Arch {
+    pulp::Arch::new()
+}
+
+#[cfg(test)]
+pub(crate) use levels::arch;
+
+/// Tests run the kernels at every level that the machine has.
+#[cfg(test)]
+pub(crate) mod levels {
+    use std::cell::Cell;
+
+    use pulp::Arch;
+
+    thread_local! {
+        static FORCED: Cell<Option<Arch>> = const { Cell::new(None) };
+    }
+
+    pub(crate) fn arch() -> Arch {
+        FORCED.get().unwrap_or_default()
+    }
+
+    /// Runs `test` once a level, from the portable one up.
+    pub(crate) fn at_every_level(mut test: impl FnMut()) {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
+        let mut levels = vec![Arch::Scalar, Arch::new()];
+        #[cfg(target_arch = "x86_64")]
+        levels.extend(pulp::x86::V3::try_new().map(Arch::V3));
+        for level in levels {
+            FORCED.set(Some(level));
+            test();
+        }
+        FORCED.set(None);
+    }
+}

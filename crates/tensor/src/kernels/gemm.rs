@@ -70,7 +70,7 @@ pub(crate) fn gemm<T: Element>(
     panel: &mut [T],
 ) {
     debug_assert_eq!((a.columns, c.len()), (b.rows, a.rows * b.columns));
-    pulp::Arch::new().dispatch(Multiply {
+    super::dispatch::arch().dispatch(Multiply {
         a,
         b,
         c,
@@ -259,6 +259,7 @@ mod tests {
     use ndarray::Array2;
 
     use super::*;
+    use crate::kernels::dispatch::levels;
 
     fn numbers(rows: usize, columns: usize, seed: usize) -> Array2<f64> {
         Array2::from_shape_fn((rows, columns), |(i, j)| {
@@ -289,6 +290,10 @@ mod tests {
 
     #[test]
     fn agrees_with_matrixmultiply_at_every_edge() {
+        levels::at_every_level(every_edge);
+    }
+
+    fn every_edge() {
         for m in [1, 2, 3, 4, 5, 6, 7, 8, 9, 17] {
             for n in [1, 7, 8, 9, 16, 17, 23, 24, 25, 49, 65] {
                 for k in [1, 2, 8, 31] {
