@@ -200,6 +200,11 @@ macro_rules! reduction_tests {
                 }
 
                 #[test]
+                fn of_values_that_are_not_nodes(xs in prop::collection::vec(0.1..3.0, 1..8)) {
+                    GradCheck::default().run(|x| Scalar::$name(&x.iter().map(|x| x.sin() * 2.0).collect::<Vec<_>>()), &xs).map_err(|e| TestCaseError::fail(e.to_string()))?;
+                }
+
+                #[test]
                 fn twice_at_random_points(xs in prop::collection::vec(-3.0..3.0, 1..5)) {
                     second_derivatives_are_right(&xs).map_err(TestCaseError::fail)?;
                 }
