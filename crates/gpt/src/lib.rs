@@ -1,2 +1,40 @@
-//! Train, evaluate and sample a small GPT on a CPU, from one command.
+#![doc = include_str!("../README.md")]
+//!
+//! # What is where
+//!
+//! | job | items |
+//! |---|---|
+//! | the network | [`model::Gpt`], [`model::ModelConfig`] |
+//! | settings | [`config::Config`], [`config::Settings`], [`config::Preset`] |
+//! | text to tokens | [`tokenizer::Tokenizer`], [`corpus::Corpus`] |
+//! | training | [`session::Session`] (a run and its folder), [`trainer::Trainer`] (steps alone) |
+//! | files | [`checkpoint`], [`metrics`], [`run_directory`], [`atomic_file`] |
+//! | using a model | [`generation::Generator`], [`sampling::Sampler`], [`evaluation::evaluate`] |
+//! | the program | [`cli`], [`commands`] |
 #![forbid(unsafe_code)]
+
+pub mod atomic_file;
+pub mod checkpoint;
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod corpus;
+pub mod embedded;
+mod error;
+pub mod evaluation;
+pub mod generation;
+pub mod memory;
+pub mod metrics;
+pub mod model;
+mod parse;
+mod progress;
+pub mod run_directory;
+pub mod sampling;
+pub mod session;
+mod summary;
+mod text;
+pub mod tokenizer;
+pub mod trainer;
+
+pub use error::Error;
+pub use summary::Summary;

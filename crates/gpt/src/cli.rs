@@ -1,0 +1,181 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Settings;
+use crate::parse::{number, seed, whole};
+use crate::{Error, commands};
+
+/// The program's arguments.
+#[derive(Debug, Parser)]
+#[command(
+    name = "burtorch-gpt",
+    version,
+    about = "Train, evaluate and sample a small GPT on a CPU",
+    after_help = "Example:\n  burtorch-gpt train                                  learn the embedded tales, within a minute\n  burtorch-gpt generate --model runs/small-1           write in their style"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train a GPT on a text; with no argument, on the tales that come with the program
+    Train(Box<TrainArgs>),
+    /// Write text with a trained model
+    Generate(GenerateArgs),
+    /// Measure a trained model on text it did not learn
+    Eval(EvalArgs),
+}
+
+/// Arguments of `train`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Flags win over --config, --config wins over --preset.\n\nExamples:\n  burtorch-gpt train --data book.txt --steps 5000 --out runs/book\n  burtorch-gpt train --out runs/book --resume          go on after a break\n  burtorch-gpt train --preset mini --optimizer adamw --lr 1e-3 --json"
+)]
+pub struct TrainArgs {
+    /// The settings of the run.
+    #[command(flatten)]
+    pub settings: Settings,
+    /// TOML file with settings, named as the flags without dashes in front; config.toml of a run is one
+    #[arg(long, value_name = "FILE.toml", help_heading = "Run")]
+    pub config: Option<PathBuf>,
+    /// Folder of the run: new or empty, or with --resume that of the run to go on with [default: runs/PRESET-N; with --resume the newest run]
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    pub out: Option<PathBuf>,
+    /// Go on with a run from its last saved state; it ends as if it had not been broken off
+    #[arg(long, help_heading = "Run")]
+    pub resume: bool,
+    /// Threads, 4 at most are used; the result is the same for every number [default: one per core]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, help_heading = "Run")]
+    pub threads: Option<usize>,
+    /// Print one line of JSON with the results to standard output at the end
+    #[arg(long, help_heading = "Run")]
+    pub json: bool,
+}
+
+/// Arguments of `generate`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  burtorch-gpt generate --model runs/small-1 --prompt \"The fox\" --tokens 200 --temperature 0.7"
+)]
+pub struct GenerateArgs {
+    /// Folder of a run
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Text to go on from; its end counts, as far as the model looks back. Empty: start as behind a line end, or from token 0 if the model knows none
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        allow_hyphen_values = true,
+        hide_default_value = true
+    )]
+    pub prompt: String,
+    /// Tokens to write in each sample, the prompt not counted
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 500)]
+    pub tokens: usize,
+    /// Boldness: 0 always takes the most likely token, 1 draws from the model's own distribution
+    #[arg(long, value_name = "X", value_parser = number, allow_negative_numbers = true, default_value_t = 0.8)]
+    pub temperature: f64,
+    /// Draw from this many most likely tokens only; 0 draws from all
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 0)]
+    pub top_k: usize,
+    /// Draw from the fewest most likely tokens that have this probability together; 1 draws from all
+    #[arg(long, value_name = "X", value_parser = number, allow_negative_numbers = true, default_value_t = 1.0)]
+    pub top_p: f64,
+    /// Number of texts to write
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 1)]
+    pub samples: usize,
+    /// Seed of the draws; the same seed gives the same texts
+    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Arguments of `eval`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  burtorch-gpt eval --model runs/small-1 --data another-book.txt"
+)]
+pub struct EvalArgs {
+    /// Folder of a run
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Text to measure on, all of it [default: the validation part of the text the run learned from]
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// Print one line of JSON to standard output instead
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+///
+/// Those of the command.
+pub fn run(cli: &Cli) -> Result<(), Error> {
+    match &cli.command {
+        Command::Train(args) => commands::train::run(args),
+        Command::Generate(args) => commands::generate::run(args),
+        Command::Eval(args) => commands::eval::run(args),
+    }
+}
+
+/// A complaint of the argument parser as one line, without the usage that follows it.
+#[must_use]
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let said = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:"));
+    let words = said.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn f40_complaints_are_one_line_and_name_the_flag() {
+        for (arguments, words) in [
+            (&["train", "--lr", "abc"][..], &["--lr", "abc"][..]),
+            (
+                &["train", "--steps", "-1"],
+                &["--steps", "-1", "at least 0"],
+            ),
+            (&["train", "--step", "1"], &["--step", "--steps"]),
+            (
+                &["train", "--preset", "smal"],
+                &["--preset", "smal", "small"],
+            ),
+            (&["trian"], &["trian", "train"]),
+            (&["generate"], &["--model"]),
+            (
+                &["generate", "--model", "x", "--tokens", "-1"],
+                &["--tokens", "-1"],
+            ),
+        ] {
+            let error = Cli::try_parse_from([&["burtorch-gpt"], arguments].concat()).unwrap_err();
+            let line = one_line(&error);
+            assert!(
+                line.starts_with("error: ") && !line.contains('\n') && !line.contains("Usage"),
+                "{line}"
+            );
+            assert!(words.iter().all(|word| line.contains(word)), "{line}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The commands of the program, a file each.
+
+pub mod eval;
+pub mod generate;
+pub mod train;
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::checkpoint::{LoadedModel, load_model};
+use crate::run_directory::RunDirectory;
+use crate::tokenizer::Tokenizer;
+use crate::{Error, progress};
+
+/// Threads of this machine that work at the same time.
+fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Prints a line to standard output.
+fn print(line: &str) -> Result<(), Error> {
+    writeln!(std::io::stdout().lock(), "{line}").map_err(Error::output)
+}
+
+/// Prints a result as one line of JSON.
+fn print_json(result: &impl serde::Serialize) -> Result<(), Error> {
+    let line = serde_json::to_string(result).map_err(|error| Error::Output(error.into()))?;
+    print(&line)
+}
+
+/// Model and tokenizer of a run, which must fit each other.
+fn load(run: &RunDirectory) -> Result<(LoadedModel, Tokenizer), Error> {
+    let tokenizer = Tokenizer::load(&run.tokenizer())?;
+    let loaded = load_model(&run.model())?;
+    let (expected, found) = (loaded.model.config().vocab_size, tokenizer.size());
+    if expected != found {
+        let expected = format!("{expected} tokens, as the model has");
+        return Err(Error::content(
+            &run.tokenizer(),
+            expected,
+            found.to_string(),
+        ));
+    }
+    if loaded.step == 0 {
+        progress::note("note: this model has not been trained yet");
+    }
+    Ok((loaded, tokenizer))
+}
+
+/// The run in a folder given on the command line.
+fn open(model: &Path) -> Result<RunDirectory, Error> {
+    RunDirectory::open(model)
+}

@@ -1,0 +1,77 @@
+//! `eval`: how well a model predicts a text.
+
+use burtorch_tensor::TensorEngine;
+
+use super::{available_threads, load, open, print, print_json};
+use crate::Error;
+use crate::cli::EvalArgs;
+use crate::config::ConfigFile;
+use crate::corpus::{Corpus, Source};
+use crate::evaluation::{Evaluation, evaluate};
+use crate::run_directory::RunDirectory;
+use crate::text::grouped;
+use crate::tokenizer::Tokenizer;
+
+/// Measures a model on the validation part of its own text, or on the whole of another.
+///
+/// # Errors
+///
+/// [`Error::DataChanged`] if the run's text is not what it was, [`Error::UnknownCharacter`] for a text the model cannot
+/// read, and whatever is wrong with the files.
+pub fn run(args: &EvalArgs) -> Result<(), Error> {
+    let run = open(&args.model)?;
+    let (loaded, tokenizer) = load(&run)?;
+    let tokens = match &args.data {
+        Some(path) => {
+            let source = Source::load(Some(path))?;
+            tokenizer.encode(&source.text, &source.name)?
+        }
+        None => validation_part(&run, &tokenizer, loaded.model.config().block_size)?,
+    };
+    let threads = available_threads();
+    let found =
+        evaluate::<TensorEngine<f32>>(&loaded.model, &loaded.params, &tokenizer, &tokens, threads)?;
+    if args.json {
+        print_json(&found)
+    } else {
+        print(&describe(&found))
+    }
+}
+
+fn validation_part(
+    run: &RunDirectory,
+    tokenizer: &Tokenizer,
+    block_size: usize,
+) -> Result<Vec<u32>, Error> {
+    let ConfigFile { settings, record } = ConfigFile::load(&run.config())?;
+    let source = Source::load(settings.data.as_deref())?;
+    let found = source.fingerprint();
+    match record {
+        Some(record) if record.data_hash != found => Err(Error::DataChanged {
+            name: source.name,
+            expected: record.data_hash,
+            found,
+        }),
+        _ => Ok(Corpus::new(&source, tokenizer, block_size)?
+            .validation()
+            .to_vec()),
+    }
+}
+
+fn describe(found: &Evaluation) -> String {
+    let Evaluation {
+        tokens,
+        bytes,
+        loss,
+        perplexity,
+        bits_per_byte,
+    } = *found;
+    format!(
+        "predicted      {} tokens of {} bytes\n\
+         loss           {loss:.4} nats per token\n\
+         perplexity     {perplexity:.4}\n\
+         bits per byte  {bits_per_byte:.4}",
+        grouped(tokens as u64),
+        grouped(bytes as u64),
+    )
+}

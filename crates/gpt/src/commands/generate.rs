@@ -1,0 +1,66 @@
+//! `generate`: from a model to a text.
+
+use std::io::Write;
+
+use burtorch_data::derive_seed;
+use burtorch_tensor::TensorEngine;
+
+use crate::Error;
+use crate::cli::GenerateArgs;
+use crate::generation::Generator;
+use crate::sampling::Sampling;
+use crate::tokenizer::Tokenizer;
+
+/// Writes the prompt and what the model makes of it to standard output, token by token; samples are set apart by an empty line.
+///
+/// # Errors
+///
+/// [`Error::Setting`] for impossible sampling settings, [`Error::UnknownCharacter`] for a prompt the model cannot read, and whatever
+/// is wrong with the files of the run.
+pub fn run(args: &GenerateArgs) -> Result<(), Error> {
+    let sampling = Sampling {
+        temperature: args.temperature,
+        top_k: args.top_k,
+        top_p: args.top_p,
+    };
+    sampling.validate()?;
+    let (loaded, tokenizer) = super::load(&super::open(&args.model)?)?;
+    let prompt = match args.prompt.as_str() {
+        "" => vec![tokenizer.start()],
+        prompt => tokenizer.encode(prompt, "the prompt")?,
+    };
+    let seed = derive_seed(args.seed, "generation");
+    for number in 0..args.samples {
+        let seed = seed.wrapping_add(number as u64);
+        let mut generator = Generator::<TensorEngine<f32>>::new(
+            &loaded.model,
+            &loaded.params,
+            &prompt,
+            sampling,
+            seed,
+        )?;
+        if number > 0 {
+            show("\n")?;
+        }
+        show(&args.prompt)?;
+        write(&mut generator, &tokenizer, args.tokens)?;
+        show("\n")?;
+    }
+    Ok(())
+}
+
+fn write(
+    generator: &mut Generator<'_, TensorEngine<f32>>,
+    tokenizer: &Tokenizer,
+    count: usize,
+) -> Result<(), Error> {
+    (0..count).try_for_each(|_| show(&tokenizer.decode(&[generator.next_token()?])?))
+}
+
+/// Writes a piece of text and sees to it that it appears at once.
+fn show(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(Error::output)
+}

@@ -1,0 +1,122 @@
+//! `train`: from a text to a model.
+
+use std::path::Path;
+
+use burtorch_tensor::{ScalarEngine, TensorEngine, Workspace};
+
+use super::{available_threads, print, print_json};
+use crate::Error;
+use crate::cli::TrainArgs;
+use crate::config::{ConfigFile, EngineKind, Settings};
+use crate::progress::{Progress, note};
+use crate::run_directory::{RUNS, RunDirectory};
+use crate::session::{Plan, Session};
+use crate::text::grouped;
+
+/// Trains, or goes on training.
+///
+/// # Errors
+///
+/// Whatever is wrong with settings, files or numbers; see [`Session`].
+pub fn run(args: &TrainArgs) -> Result<(), Error> {
+    let given = given(args)?;
+    let out = args.out.as_deref();
+    let plan = if args.resume {
+        Plan::resumed(&given, existing(out)?)
+    } else {
+        Plan::fresh(&given, out)
+    }?;
+    let threads = threads(args.threads)?;
+    match plan.config().engine {
+        EngineKind::Tensor => train(
+            Session::<TensorEngine<f32>>::open(plan, threads)?,
+            args.json,
+        ),
+        EngineKind::Scalar => train(
+            Session::<ScalarEngine<f32>>::open(plan, threads)?,
+            args.json,
+        ),
+    }
+}
+
+/// The settings of the flags, over those of the file.
+fn given(args: &TrainArgs) -> Result<Settings, Error> {
+    let flags = args.settings.clone();
+    match &args.config {
+        Some(path) => Ok(flags.over(ConfigFile::load(path)?.settings)),
+        None => Ok(flags),
+    }
+}
+
+fn existing(out: Option<&Path>) -> Result<RunDirectory, Error> {
+    out.map_or_else(|| RunDirectory::newest(Path::new(RUNS)), RunDirectory::open)
+}
+
+fn threads(given: Option<usize>) -> Result<usize, Error> {
+    match given {
+        Some(0) => Err(Error::setting("--threads", "at least 1", 0)),
+        Some(threads) => Ok(threads),
+        None => Ok(available_threads()),
+    }
+}
+
+fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), Error> {
+    note(&introduction(&session));
+    let made = session.trainer().steps();
+    if session.is_finished() {
+        note(&format!(
+            "the run is finished: all {} steps are made",
+            grouped(made)
+        ));
+    }
+    let mut progress = Progress::new(made, session.config().steps);
+    while !session.is_finished() {
+        match session.advance() {
+            Ok(line) => progress.show(&line),
+            Err(error) => {
+                progress.finish();
+                return Err(error);
+            }
+        }
+    }
+    progress.finish();
+    let (summary, sample) = session.summary()?;
+    if json {
+        note(&summary.text(&sample));
+        print_json(&summary)
+    } else {
+        print(&summary.text(&sample))
+    }
+}
+
+/// What is about to be trained, on what, and what a model that learns nothing would reach.
+fn introduction<W: Workspace<f32>>(session: &Session<W>) -> String {
+    let config = session.config();
+    let corpus = session.corpus();
+    let made = match session.trainer().steps() {
+        0 => String::new(),
+        step => format!(", going on behind step {}", grouped(step)),
+    };
+    format!(
+        "model     {} layers, {} heads, embedding {}, block {}: {} parameters\n\
+         text      {}: {} tokens to learn, {} to validate, vocabulary of {}\n\
+         training  {} steps of {} sequences, {} with rate {:e}{made}\n\
+         guessing  {:.4} nats per token: the loss of a model that knows nothing\n\
+         run       {}",
+        config.layers,
+        config.heads,
+        config.embed,
+        config.block_size,
+        grouped(session.trainer().params().len() as u64),
+        session.record().data_name,
+        grouped(corpus.training().len() as u64),
+        grouped(corpus.validation().len() as u64),
+        session.tokenizer().size(),
+        grouped(config.steps),
+        config.batch_size,
+        session.trainer().optimizer().name(),
+        config.lr,
+        session.guessing_loss(),
+        session.directory().path().display(),
+    )
+}

@@ -1,0 +1,189 @@
+//! Settings as a TOML file: the one a user writes, and the one a run keeps.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use super::{Config, Settings};
+use crate::{Error, atomic_file};
+
+/// What a run notes about its circumstances beside its settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Record {
+    /// The version of this program that started the run.
+    pub program_version: String,
+    /// The text: a path, or the name of the embedded one.
+    pub data_name: String,
+    /// Fingerprint of the text's bytes, which tells whether it has changed.
+    pub data_hash: String,
+}
+
+/// A configuration file. Its settings have the names of the flags; the table `record` is there if a run wrote it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConfigFile {
+    /// The settings given in it.
+    pub settings: Settings,
+    /// The circumstances, in the file of a run.
+    pub record: Option<Record>,
+}
+
+const RECORD: &str = "record";
+
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    config: &'a Config,
+    record: &'a Record,
+}
+
+impl ConfigFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] or [`Error::Content`], naming `path`.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = fs::read_to_string(path).map_err(Error::file(path, "read the configuration"))?;
+        Self::parse(&text)
+            .map_err(|error| Error::content(path, "a configuration", one_line(&error)))
+    }
+
+    fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        let mut table: Table = toml::from_str(text)?;
+        let record = table.remove(RECORD).map(Record::deserialize).transpose()?;
+        Ok(Self {
+            settings: Settings::deserialize(table)?,
+            record,
+        })
+    }
+
+    /// Writes the effective settings of a run and its record, atomically.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] if a path is not UTF-8, [`Error::File`] naming `path`.
+    pub fn save(path: &Path, config: &Config, record: &Record) -> Result<(), Error> {
+        let text = toml::to_string(&Document { config, record })
+            .map_err(|error| Error::setting("--data", "what a TOML file can hold", error))?;
+        atomic_file::replace(path, |file| {
+            writeln!(
+                file,
+                "# The settings of this run, as `train --config` takes them."
+            )?;
+            file.write_all(text.as_bytes())
+        })
+    }
+}
+
+/// TOML errors show the place in several lines; messages here are one line.
+fn one_line(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The first setting in `given` that differs from the run's: its name, the run's value and the given one.
+///
+/// The path of the data is left out, since a text may move; its fingerprint tells whether it is the same.
+pub(crate) fn contradiction(given: &Settings, run: &Config) -> Option<(String, String, String)> {
+    let tables = (Table::try_from(given).ok()?, Table::try_from(run).ok()?);
+    let differs = |(name, given): (String, toml::Value)| {
+        let stored = tables.1.get(&name);
+        let shown = stored.map_or_else(|| "none".into(), ToString::to_string);
+        (name != "data" && stored != Some(&given)).then(|| (name, shown, given.to_string()))
+    };
+    tables.0.into_iter().find_map(differs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+
+    fn record() -> Record {
+        Record {
+            program_version: "0.1.0".into(),
+            data_name: "x".into(),
+            data_hash: "00ff".into(),
+        }
+    }
+
+    #[test]
+    fn a_run_s_own_file_gives_the_same_run_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        for preset in [Preset::Mini, Preset::Small, Preset::Base] {
+            let given = Settings {
+                preset: Some(preset),
+                data: Some("a b.txt".into()),
+                ..Settings::default()
+            };
+            let config = Config::resolve(&given).unwrap();
+            ConfigFile::save(&path, &config, &record()).unwrap();
+            let file = ConfigFile::load(&path).unwrap();
+            assert_eq!(file.record, Some(record()));
+            assert_eq!(Config::resolve(&file.settings).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_flags() {
+        let text = "block-size = 32\nmin-lr = 1e-5\nactivation = \"relu\"\noptimizer = \"adamw\"\n";
+        let settings = ConfigFile::parse(text).unwrap().settings;
+        assert_eq!(
+            (settings.block_size, settings.min_lr),
+            (Some(32), Some(1e-5))
+        );
+    }
+
+    #[test]
+    fn wrong_files_are_refused_in_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        for (text, word) in [
+            ("stepz = 3", "stepz"),
+            ("steps = -1", "steps"),
+            ("steps = \"many\"", "steps"),
+            ("steps = ", "line 1"),
+            ("optimizer = \"sdg\"", "sdg"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let message = ConfigFile::load(&path).unwrap_err().to_string();
+            assert!(
+                message.contains(word) && !message.contains('\n'),
+                "{message}"
+            );
+        }
+        assert!(ConfigFile::load(folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_contradiction_names_both_values() {
+        let run = Config::resolve(&Settings {
+            steps: Some(100),
+            ..Settings::default()
+        })
+        .unwrap();
+        let same = Settings {
+            steps: Some(100),
+            lr: Some(1e-3),
+            data: Some("moved".into()),
+            ..Settings::default()
+        };
+        assert_eq!(contradiction(&same, &run), None);
+        let other = Settings {
+            steps: Some(200),
+            ..Settings::default()
+        };
+        assert_eq!(
+            contradiction(&other, &run),
+            Some(("steps".into(), "100".into(), "200".into()))
+        );
+    }
+}

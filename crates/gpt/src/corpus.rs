@@ -1,0 +1,174 @@
+//! The text of a run as tokens, and the parts it is cut into.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use burtorch_data::{Split, Windows, consecutive, read_text, split};
+
+use crate::config::VALIDATION_FRACTION;
+use crate::tokenizer::Tokenizer;
+use crate::{Error, embedded};
+
+/// A text, and what it is called.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The path, or the name of the embedded text.
+    pub name: String,
+    /// Where the text is, in a form that does not depend on the working directory; none for the embedded text.
+    pub path: Option<PathBuf>,
+    /// The text itself.
+    pub text: Cow<'static, str>,
+}
+
+impl Source {
+    /// Reads a file, or takes the embedded text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Data`], naming the file.
+    pub fn load(data: Option<&Path>) -> Result<Self, Error> {
+        let Some(path) = data else {
+            return Ok(Self {
+                name: embedded::NAME.into(),
+                path: None,
+                text: embedded::TEXT.into(),
+            });
+        };
+        let text = read_text(path)?.into();
+        let absolute = path
+            .canonicalize()
+            .map_err(Error::file(path, "find the file"))?;
+        Ok(Self {
+            name: path.display().to_string(),
+            path: Some(absolute),
+            text,
+        })
+    }
+
+    /// A number that tells this text from others: 64-bit FNV-1a (Fowler, Noll, Vo) of its bytes, and their count. It finds changes, it
+    /// does not prove identity.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let hash = self
+            .text
+            .bytes()
+            .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+            });
+        format!("fnv1a-{hash:016x}-{}", self.text.len())
+    }
+}
+
+/// The tokens of a text, cut into a training and a validation part.
+#[derive(Debug, Clone)]
+pub struct Corpus {
+    tokens: Vec<u32>,
+    cut: usize,
+}
+
+impl Corpus {
+    /// Encodes and cuts a text for windows of `block_size` tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownCharacter`] from the tokenizer; [`Error::Data`] if a part is too short for one window.
+    pub fn new(source: &Source, tokenizer: &Tokenizer, block_size: usize) -> Result<Self, Error> {
+        let tokens = tokenizer.encode(&source.text, &source.name)?;
+        let Split { training, .. } = split(&tokens, VALIDATION_FRACTION, block_size)?;
+        let cut = training.len();
+        Ok(Self { tokens, cut })
+    }
+
+    /// The part to train on.
+    #[must_use]
+    pub fn training(&self) -> &[u32] {
+        &self.tokens[..self.cut]
+    }
+
+    /// The part that is only measured.
+    #[must_use]
+    pub fn validation(&self) -> &[u32] {
+        &self.tokens[self.cut..]
+    }
+}
+
+/// Inputs and targets of one window.
+pub type Window<'a> = (&'a [u32], &'a [u32]);
+
+/// At most `most` windows of `tokens` that do not overlap, spread evenly: all of them if there are no more, and then every token but the
+/// first is a target exactly once.
+///
+/// # Errors
+///
+/// [`Error::Data`] if there is no window at all.
+pub fn spread(tokens: &[u32], block_size: usize, most: usize) -> Result<Vec<Window<'_>>, Error> {
+    let all = consecutive(tokens, block_size)?;
+    let count = all.len();
+    if count <= most {
+        return Ok(all.collect());
+    }
+    let chosen = |place: usize| (place as u128 * count as u128 / most as u128) as usize;
+    let windows = Windows::new(tokens, block_size)?;
+    // A short window at the end exists only as the last of all, which is never chosen when some are left out.
+    (0..most)
+        .map(|place| Ok(windows.get(chosen(place) * block_size)?))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_text_has_another_fingerprint() {
+        let source = |text: &'static str| Source {
+            name: "x".into(),
+            path: None,
+            text: text.into(),
+        };
+        assert_eq!(source("a").fingerprint(), "fnv1a-af63dc4c8601ec8c-1");
+        assert_ne!(source("ab").fingerprint(), source("ba").fingerprint());
+    }
+
+    #[test]
+    fn f31_a_short_text_is_refused_with_both_numbers() {
+        for (length, part) in [(5, "training"), (40, "validation")] {
+            let text = "abcde".repeat(length / 5);
+            let source = Source {
+                name: "x".into(),
+                path: None,
+                text: text.into(),
+            };
+            let tokenizer = Tokenizer::characters_of(&source.text);
+            let error = Corpus::new(&source, &tokenizer, 8).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains('9'), "{error}");
+        }
+    }
+
+    #[test]
+    fn few_windows_are_all_taken() {
+        let tokens: Vec<u32> = (0..10).collect();
+        let targets: Vec<u32> = spread(&tokens, 4, 99)
+            .unwrap()
+            .iter()
+            .flat_map(|(_, y)| y.to_vec())
+            .collect();
+        assert_eq!(targets, &tokens[1..]);
+    }
+
+    #[test]
+    fn many_windows_are_thinned_evenly() {
+        let tokens: Vec<u32> = (0..1002).collect(); // 250 whole windows of 4 and one of 1
+        for most in [1, 2, 7, 249, 250] {
+            let windows = spread(&tokens, 4, most).unwrap();
+            assert_eq!(windows.len(), most);
+            let starts: Vec<u32> = windows.iter().map(|(x, _)| x[0]).collect();
+            assert!(starts.windows(2).all(|pair| pair[0] < pair[1]));
+            assert!(
+                windows
+                    .iter()
+                    .all(|(x, y)| x.len() == 4 && y[3] == x[3] + 1)
+            );
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Everything that can go wrong between the command line and the files of a run.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Every failure of this crate; a message says what was expected, what was found, and where.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Reading or cutting up the text failed.
+    #[error(transparent)]
+    Data(#[from] burtorch_data::Error),
+    /// An op, a shape or the thread pool failed.
+    #[error(transparent)]
+    Tensor(#[from] burtorch_tensor::Error),
+    /// An optimizer, a schedule or clipping refused its settings or its input.
+    #[error(transparent)]
+    Optimizer(#[from] burtorch_optim::Error),
+    /// A setting is outside its range or does not go with another one.
+    #[error("{name}: expected {expected}, found {found}")]
+    Setting {
+        /// The flag, or the name in a configuration file.
+        name: &'static str,
+        /// What is allowed, in words.
+        expected: String,
+        /// What was asked for.
+        found: String,
+    },
+    /// A flag contradicts the run that is to be resumed.
+    #[error("--{name}: the run in {} has {stored}, found {given}", run.display())]
+    Contradiction {
+        /// The flag without its dashes.
+        name: String,
+        /// The run directory.
+        run: PathBuf,
+        /// The value of the run.
+        stored: String,
+        /// The value given now.
+        given: String,
+    },
+    /// The data of a run is not what it was.
+    #[error(
+        "{name}: expected the text the run was started with ({expected}), found another ({found})"
+    )]
+    DataChanged {
+        /// The path of the text.
+        name: String,
+        /// The fingerprint the run has stored.
+        expected: String,
+        /// The fingerprint of what is there now.
+        found: String,
+    },
+    /// A text holds a character that the vocabulary does not.
+    #[error(
+        "{name}: the character {character:?} at byte {offset} is not among the {size} of the vocabulary"
+    )]
+    UnknownCharacter {
+        /// The path, or what the text is.
+        name: String,
+        /// The first unknown character.
+        character: char,
+        /// Bytes before it.
+        offset: usize,
+        /// The size of the vocabulary.
+        size: usize,
+    },
+    /// A token stands for nothing in the vocabulary.
+    #[error("token {token} is outside the vocabulary of {size}")]
+    UnknownToken {
+        /// The token.
+        token: u32,
+        /// The size of the vocabulary.
+        size: usize,
+    },
+    /// The operating system refused something.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried, e.g. `write the file`.
+        action: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: expected {expected}, found {found}", path.display())]
+    Content {
+        /// The file or directory.
+        path: PathBuf,
+        /// What it should hold.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
+    /// Standard output was closed by its reader: no failure of ours.
+    #[error("standard output was closed")]
+    OutputClosed,
+    /// Standard output could not be written.
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+    /// The loss, the gradient or the logits are no numbers any more.
+    #[error("step {step}: the {what} is not finite: {origin}; the run keeps its last saved state")]
+    Diverged {
+        /// The step, counted from 1.
+        step: u64,
+        /// `loss` or `gradient norm`.
+        what: &'static str,
+        /// Where the first such number arose, as far as the search found out.
+        origin: String,
+    },
+    /// The logits of a model are not finite, so no token can be drawn.
+    #[error("the model produced the logit {found} for token {token}: expected finite numbers")]
+    Logits {
+        /// The first token with such a logit.
+        token: usize,
+        /// The logit.
+        found: f32,
+    },
+}
+
+impl Error {
+    /// Whether the caller asked for something impossible (exit code 2) rather than something that failed (1).
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Setting { .. } | Self::Contradiction { .. })
+    }
+
+    /// A setting outside its range.
+    pub(crate) fn setting(
+        name: &'static str,
+        expected: impl Into<String>,
+        found: impl ToString,
+    ) -> Self {
+        Self::Setting {
+            name,
+            expected: expected.into(),
+            found: found.to_string(),
+        }
+    }
+
+    /// A file with the wrong contents.
+    pub(crate) fn content(
+        path: &Path,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        Self::Content {
+            path: path.to_owned(),
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+
+    /// Turns what the operating system said into an error that names the file.
+    pub(crate) fn file(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    }
+
+    /// The error of a failed write to standard output.
+    pub(crate) fn output(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Output(error),
+        }
+    }
+}

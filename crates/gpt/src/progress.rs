@@ -1,0 +1,153 @@
+//! What is shown while training: a bar on a terminal, else plain lines; on standard error in both cases.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::metrics::Line;
+use crate::text::{duration, grouped};
+
+/// About how many plain lines a run gets beside those of its evaluations.
+const LINES: u64 = 20;
+
+/// Shows the steps of one run.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    steps: u64,
+    first: u64,
+    start: Instant,
+    /// Tokens and seconds since the last line.
+    recent: (f64, f64),
+}
+
+impl Progress {
+    /// For a run of `steps` steps of which `made` are behind it.
+    #[must_use]
+    pub(crate) fn new(made: u64, steps: u64) -> Self {
+        let bar = stderr().is_terminal().then(|| bar(made, steps));
+        Self {
+            bar,
+            steps,
+            first: made,
+            start: Instant::now(),
+            recent: (0.0, 0.0),
+        }
+    }
+
+    /// Shows a step, if it is time to.
+    pub(crate) fn show(&mut self, line: &Line) {
+        let seconds = line.ms / 1e3;
+        self.recent = (
+            self.recent.0 + line.tokens_per_s * seconds,
+            self.recent.1 + seconds,
+        );
+        let evaluated = line.val_loss.is_some();
+        if let Some(bar) = &self.bar {
+            bar.set_position(line.step);
+            bar.set_message(format!("loss {:.4}, lr {:.2e}", line.loss, line.lr));
+        }
+        let stride = (self.steps / LINES).max(1);
+        let due = line.step == self.first + 1 || line.step.is_multiple_of(stride);
+        if evaluated || (due && self.bar.is_none()) {
+            self.note(&self.describe(line));
+            self.recent = (0.0, 0.0);
+        }
+        if let Some(sample) = &line.sample {
+            self.note(&format!(
+                "--- sample at step {} ---\n{}\n---",
+                line.step,
+                sample.trim_matches('\n')
+            ));
+        }
+    }
+
+    /// Shows a text of its own.
+    pub(crate) fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => note(text),
+        }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn describe(&self, line: &Line) -> String {
+        let validation = line
+            .val_loss
+            .map_or_else(String::new, |loss| format!("  val loss {loss:.4}"));
+        let made = (line.step - self.first).max(1);
+        let left = self
+            .start
+            .elapsed()
+            .div_f64(made as f64)
+            .mul_f64((self.steps - line.step) as f64);
+        let left = if left > Duration::ZERO {
+            format!("  {} left", duration(left))
+        } else {
+            String::new()
+        };
+        let speed = grouped((self.recent.0 / self.recent.1) as u64);
+        let Line { step, loss, lr, .. } = line;
+        format!(
+            "step {}/{}  loss {loss:.4}{validation}  lr {lr:.2e}  {speed} tokens/s{left}",
+            grouped(*step),
+            grouped(self.steps)
+        )
+    }
+}
+
+/// Writes a text to standard error. If nobody reads it, that is no reason to stop.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(stderr().lock(), "{text}");
+}
+
+fn bar(made: u64, steps: u64) -> ProgressBar {
+    let template = "{bar:30} {human_pos}/{human_len} steps, {eta} left, {msg}";
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(steps).with_style(style);
+    bar.set_position(made);
+    bar.reset_eta();
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_all() {
+        let progress = Progress {
+            bar: None,
+            steps: 2000,
+            first: 0,
+            start: Instant::now(),
+            recent: (768_000.0, 2.0),
+        };
+        let line = Line {
+            step: 2000,
+            loss: 1.25,
+            lr: 1e-4,
+            grad_norm: 0.5,
+            tokens_per_s: 1.0,
+            ms: 1.0,
+            val_loss: Some(1.5),
+            sample: None,
+        };
+        let expected =
+            "step 2,000/2,000  loss 1.2500  val loss 1.5000  lr 1.00e-4  384,000 tokens/s";
+        assert_eq!(progress.describe(&line), expected);
+        let middle = Line {
+            step: 1000,
+            val_loss: None,
+            ..line
+        };
+        assert!(progress.describe(&middle).contains("tokens/s  0 s left"));
+    }
+}

@@ -1,0 +1,700 @@
+//! A training run and its folder: start, step, save, stop, go on.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Instant;
+
+use burtorch_data::{Batches, Windows, derive_seed};
+use burtorch_tensor::Workspace;
+
+use crate::checkpoint::{self, Snapshot};
+use crate::config::{Config, ConfigFile, Record, Settings, contradiction};
+use crate::corpus::{Corpus, Source, spread};
+use crate::generation::Generator;
+use crate::metrics::{Line, Metrics};
+use crate::run_directory::RunDirectory;
+use crate::sampling::Sampling;
+use crate::summary::Summary;
+use crate::tokenizer::Tokenizer;
+use crate::trainer::Trainer;
+use crate::{Error, atomic_file};
+
+/// Steps over whose batches the training loss of the summary is averaged.
+pub const LAST_LOSSES: usize = 100;
+
+/// Characters or tokens of a sample drawn in training.
+const SAMPLE_TOKENS: usize = 300;
+
+/// Samples in training are drawn a little below the model's own distribution: fewer slips, still varied.
+const SAMPLING: Sampling = Sampling {
+    temperature: 0.8,
+    top_k: 0,
+    top_p: 1.0,
+};
+
+/// A run with its settings known and its engine not yet chosen.
+#[derive(Debug)]
+pub enum Plan {
+    /// A run to be started.
+    Fresh {
+        /// Its settings.
+        config: Config,
+        /// Its folder, if one was named.
+        out: Option<std::path::PathBuf>,
+    },
+    /// A run to be gone on with.
+    Resumed {
+        /// Its settings.
+        config: Config,
+        /// What it noted when it started.
+        record: Record,
+        /// Its folder.
+        directory: RunDirectory,
+    },
+}
+
+impl Plan {
+    /// A new run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] for impossible settings, [`Error::Content`] if `out` is in use.
+    pub fn fresh(given: &Settings, out: Option<&Path>) -> Result<Self, Error> {
+        let config = Config::resolve(given)?;
+        if let Some(out) = out {
+            RunDirectory::check_free(out)?;
+        }
+        Ok(Self::Fresh {
+            config,
+            out: out.map(Path::to_owned),
+        })
+    }
+
+    /// The run in `directory`, whose settings `given` must not contradict; only the path of the text may differ.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Contradiction`], [`Error::Content`], [`Error::File`].
+    pub fn resumed(given: &Settings, directory: RunDirectory) -> Result<Self, Error> {
+        let path = directory.config();
+        let ConfigFile { settings, record } = ConfigFile::load(&path)?;
+        let Some(record) = record else {
+            return Err(Error::content(&path, "the table `record` of a run", "none"));
+        };
+        let mut config = Config::resolve(&settings)
+            .map_err(|e| Error::content(&path, "possible settings", e.to_string()))?;
+        if let Some((name, stored, given)) = contradiction(given, &config) {
+            return Err(Error::Contradiction {
+                name,
+                run: directory.path().to_owned(),
+                stored,
+                given,
+            });
+        }
+        config.data = given.data.clone().or(config.data);
+        Ok(Self::Resumed {
+            config,
+            record,
+            directory,
+        })
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        match self {
+            Self::Fresh { config, .. } | Self::Resumed { config, .. } => config,
+        }
+    }
+}
+
+/// A training run.
+pub struct Session<W> {
+    config: Config,
+    record: Record,
+    directory: RunDirectory,
+    tokenizer: Tokenizer,
+    corpus: Corpus,
+    trainer: Trainer<W>,
+    metrics: Metrics,
+    last_losses: VecDeque<f64>,
+    last_val_loss: Option<f64>,
+    /// Seconds spent in steps by this process, and how many they were.
+    stepping: (f64, u64),
+}
+
+impl<W: Workspace<f32>> Session<W> {
+    /// Starts or resumes a run. Everything is checked and made before the first file is written.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong with settings, text, tokenizer, saved state or folder.
+    pub fn open(plan: Plan, threads: usize) -> Result<Self, Error> {
+        match plan {
+            Plan::Fresh { config, out } => Self::start(config, out.as_deref(), threads),
+            Plan::Resumed {
+                config,
+                record,
+                directory,
+            } => Self::resume(config, record, directory, threads),
+        }
+    }
+
+    fn start(mut config: Config, out: Option<&Path>, threads: usize) -> Result<Self, Error> {
+        let source = Source::load(config.data.as_deref())?;
+        let tokenizer = match config.tokenizer.as_str() {
+            "char" => Tokenizer::characters_of(&source.text),
+            path => Tokenizer::load(Path::new(path))?,
+        };
+        let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
+        let trainer = Trainer::new(&config, tokenizer.size(), threads)?;
+        let record = Record {
+            program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            data_hash: source.fingerprint(),
+            data_name: source.name,
+        };
+        config.data = source.path;
+
+        let directory = RunDirectory::create(out, config.preset)?;
+        ConfigFile::save(&directory.config(), &config, &record)?;
+        tokenizer.save(&directory.tokenizer())?;
+        let metrics = Metrics::create(&directory.metrics())?;
+        let mut this = Self::at(
+            config, record, directory, tokenizer, corpus, trainer, metrics,
+        );
+        this.save()?;
+        Ok(this)
+    }
+
+    fn resume(
+        config: Config,
+        record: Record,
+        directory: RunDirectory,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let source = Source::load(config.data.as_deref())?;
+        let data_hash = source.fingerprint();
+        if data_hash != record.data_hash {
+            return Err(Error::DataChanged {
+                name: source.name,
+                expected: record.data_hash,
+                found: data_hash,
+            });
+        }
+        let tokenizer = Tokenizer::load(&directory.tokenizer())?;
+        let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
+        let mut trainer = Trainer::new(&config, tokenizer.size(), threads)?;
+        trainer.restore(|model, params, optimizer| {
+            checkpoint::load_state(
+                &directory.state(),
+                model,
+                params,
+                optimizer,
+                (&source.name, &data_hash),
+            )
+        })?;
+        let (metrics, lines) = Metrics::resume(&directory.metrics(), trainer.steps())?;
+        let skipped = lines.len().saturating_sub(LAST_LOSSES);
+        let mut this = Self::at(
+            config, record, directory, tokenizer, corpus, trainer, metrics,
+        );
+        this.last_losses
+            .extend(lines[skipped..].iter().map(|line| line.loss));
+        this.last_val_loss = lines.last().and_then(|line| line.val_loss);
+        Ok(this)
+    }
+
+    fn at(
+        config: Config,
+        record: Record,
+        directory: RunDirectory,
+        tokenizer: Tokenizer,
+        corpus: Corpus,
+        trainer: Trainer<W>,
+        metrics: Metrics,
+    ) -> Self {
+        let (last_losses, last_val_loss, stepping) = (VecDeque::new(), None, (0.0, 0));
+        Self {
+            config,
+            record,
+            directory,
+            tokenizer,
+            corpus,
+            trainer,
+            metrics,
+            last_losses,
+            last_val_loss,
+            stepping,
+        }
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The circumstances.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn directory(&self) -> &RunDirectory {
+        &self.directory
+    }
+
+    /// The tokenizer.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn corpus(&self) -> &Corpus {
+        &self.corpus
+    }
+
+    /// Model and optimizer.
+    #[must_use]
+    pub fn trainer(&self) -> &Trainer<W> {
+        &self.trainer
+    }
+
+    /// Whether all steps have been made.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.trainer.steps() >= self.config.steps
+    }
+
+    /// The loss of a model that finds every token equally likely: `ln V` nats per token.
+    #[must_use]
+    pub fn guessing_loss(&self) -> f64 {
+        (self.tokenizer.size() as f64).ln()
+    }
+
+    /// Makes a step with all that is due behind it: evaluation, sample, a line of metrics, a saved state.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Diverged`], and what the engine or the operating system refuse.
+    pub fn advance(&mut self) -> Result<Line, Error> {
+        let start = Instant::now();
+        let windows = Windows::new(self.corpus.training(), self.config.block_size)?;
+        let seed = derive_seed(self.config.seed, "shuffling");
+        let report =
+            self.trainer
+                .step(&Batches::shuffled(windows, self.config.batch_size, seed)?)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.note(report.loss, seconds);
+
+        let due = |every: u64| every > 0 && report.step.is_multiple_of(every);
+        let evaluate = due(self.config.eval_every) || self.is_finished();
+        let line = Line {
+            step: report.step,
+            loss: report.loss,
+            lr: report.lr,
+            grad_norm: report.grad_norm,
+            tokens_per_s: (self.config.batch_size * self.config.block_size) as f64 / seconds,
+            ms: 1e3 * seconds,
+            val_loss: if evaluate {
+                Some(self.validate()?)
+            } else {
+                None
+            },
+            sample: if due(self.config.sample_every) {
+                Some(self.sample()?)
+            } else {
+                None
+            },
+        };
+        self.last_val_loss = line.val_loss;
+        self.metrics.append(&line)?;
+        if evaluate {
+            self.save()?;
+        }
+        Ok(line)
+    }
+
+    fn note(&mut self, loss: f64, seconds: f64) {
+        if self.last_losses.len() == LAST_LOSSES {
+            self.last_losses.pop_front();
+        }
+        self.last_losses.push_back(loss);
+        self.stepping = (self.stepping.0 + seconds, self.stepping.1 + 1);
+    }
+
+    /// Mean loss on the validation part, in nats per token: a fixed, evenly spread choice of windows, and at the end all.
+    fn validate(&mut self) -> Result<f64, Error> {
+        let most = match self.is_finished() {
+            true => usize::MAX,
+            false => (self.config.eval_batches as usize).saturating_mul(self.config.batch_size),
+        };
+        self.trainer.evaluate(&spread(
+            self.corpus.validation(),
+            self.config.block_size,
+            most,
+        )?)
+    }
+
+    /// Draws a text and makes it the run's sample. The same step always gives the same text.
+    fn sample(&self) -> Result<String, Error> {
+        let seed = derive_seed(self.config.seed, "sample").wrapping_add(self.trainer.steps());
+        let (model, params) = (self.trainer.model(), self.trainer.params());
+        let mut generator =
+            Generator::<W>::new(model, params, &[self.tokenizer.start()], SAMPLING, seed)?;
+        let text = self.tokenizer.decode(&generator.tokens(SAMPLE_TOKENS)?)?;
+        atomic_file::replace(&self.directory.sample(), |file| writeln!(file, "{text}"))?;
+        Ok(text)
+    }
+
+    /// Saves the state and the model. The metrics come first, so that no saved state is without its lines.
+    fn save(&mut self) -> Result<(), Error> {
+        self.metrics.sync()?;
+        let (model, params) = (self.trainer.model(), self.trainer.params());
+        let (step, state) = (self.trainer.steps(), self.trainer.optimizer().state());
+        let snapshot = Snapshot {
+            step,
+            model,
+            params,
+            optimizer: self.trainer.optimizer().name(),
+            state: &state,
+            data_hash: &self.record.data_hash,
+        };
+        checkpoint::save_state(&self.directory.state(), &snapshot)?;
+        checkpoint::save_model(&self.directory.model(), model, params, step)
+    }
+
+    /// Sums the run up when all steps are made, and draws the last sample.
+    ///
+    /// # Errors
+    ///
+    /// What the engine or the operating system refuse.
+    pub fn summary(&mut self) -> Result<(Summary, String), Error> {
+        let val_loss = match self.last_val_loss {
+            Some(val_loss) if self.is_finished() => val_loss,
+            _ => self.validate()?,
+        };
+        let sample = self.sample()?;
+        let (seconds, steps) = self.stepping;
+        let per_step = (steps > 0).then(|| seconds / steps as f64);
+        let tokens = (self.config.batch_size * self.config.block_size) as f64;
+        let summary = Summary {
+            steps: self.trainer.steps(),
+            params: self.trainer.params().len(),
+            train_loss: self.last_losses.iter().sum::<f64>() / self.last_losses.len() as f64,
+            val_loss,
+            guessing_loss: self.guessing_loss(),
+            ms_per_step: per_step.map(|seconds| 1e3 * seconds),
+            tokens_per_s: per_step.map(|seconds| tokens / seconds),
+            peak_rss_mb: crate::memory::peak_resident_bytes().map(|bytes| bytes as f64 / 1e6),
+            seed: self.config.seed,
+            out: self.directory.path().to_owned(),
+        };
+        Ok((summary, sample))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{OptimizerKind, Preset};
+    use burtorch_tensor::TensorEngine;
+    use std::fs;
+    use std::path::PathBuf;
+
+    type Tensors = Session<TensorEngine<f32>>;
+
+    fn settings(steps: u64) -> Settings {
+        Settings {
+            block_size: Some(8),
+            layers: Some(1),
+            heads: Some(2),
+            embed: Some(8),
+            batch_size: Some(4),
+            micro_batch: Some(2),
+            dropout: Some(0.1),
+            steps: Some(steps),
+            eval_every: Some(5),
+            sample_every: Some(4),
+            eval_batches: Some(2),
+            ..Settings::default()
+        }
+    }
+
+    fn fresh(settings: &Settings, out: &Path) -> Tensors {
+        Session::open(Plan::fresh(settings, Some(out)).unwrap(), 1).unwrap()
+    }
+
+    fn resumed(settings: &Settings, out: &Path) -> Result<Tensors, Error> {
+        Session::open(Plan::resumed(settings, RunDirectory::open(out)?)?, 2)
+    }
+
+    fn advance(session: &mut Tensors, steps: u64) {
+        (0..steps).for_each(|_| drop(session.advance().unwrap()));
+    }
+
+    /// All that must be equal: everything but the times.
+    fn outcome(out: &Path) -> (Vec<u8>, Vec<u8>, Vec<Line>) {
+        let run = RunDirectory::open(out).unwrap();
+        let text = fs::read_to_string(run.metrics()).unwrap();
+        let timeless = |line| Line {
+            ms: 0.0,
+            tokens_per_s: 0.0,
+            ..serde_json::from_str(line).unwrap()
+        };
+        (
+            fs::read(run.model()).unwrap(),
+            fs::read(run.state()).unwrap(),
+            text.lines().map(timeless).collect(),
+        )
+    }
+
+    #[test]
+    fn f29_a_broken_off_run_ends_with_the_bits_of_an_unbroken_one() {
+        for optimizer in [OptimizerKind::Adamw, OptimizerKind::Sgd] {
+            let settings = Settings {
+                optimizer: Some(optimizer),
+                ..settings(18)
+            };
+            let folder = tempfile::tempdir().unwrap();
+            let (straight, broken) = (folder.path().join("a"), folder.path().join("b"));
+            let mut session = fresh(&settings, &straight);
+            advance(&mut session, 18);
+            let expected = (
+                session.summary().unwrap().0.train_loss,
+                session.summary().unwrap().0.val_loss,
+            );
+
+            // Stops behind a save, between two saves, and at once; the lines behind the save are there already.
+            advance(&mut fresh(&settings, &broken), 5);
+            for steps in [7, 0, 3, 4] {
+                advance(&mut resumed(&Settings::default(), &broken).unwrap(), steps);
+            }
+            let mut session = resumed(&Settings::default(), &broken).unwrap();
+            assert_eq!(session.trainer().steps(), 10);
+            advance(&mut session, 8);
+            assert!(session.is_finished());
+            assert!(outcome(&straight) == outcome(&broken), "{optimizer:?}");
+            let summary = session.summary().unwrap().0;
+            assert_eq!((summary.train_loss, summary.val_loss), expected);
+
+            let again = resumed(&Settings::default(), &broken)
+                .unwrap()
+                .summary()
+                .unwrap()
+                .0;
+            assert_eq!(
+                (again.train_loss, again.val_loss, again.ms_per_step),
+                (expected.0, expected.1, None)
+            );
+        }
+    }
+
+    #[test]
+    fn the_run_folder_holds_what_is_promised() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("a");
+        let mut session = fresh(&settings(10), &out);
+        advance(&mut session, 10);
+        let (summary, sample) = session.summary().unwrap();
+        let run = session.directory().clone();
+        assert_eq!(
+            fs::read_to_string(run.sample()).unwrap(),
+            format!("{sample}\n")
+        );
+        assert_eq!(sample.chars().count(), SAMPLE_TOKENS);
+        let (_, _, lines) = outcome(&out);
+        let marks: Vec<_> = lines
+            .iter()
+            .map(|line| (line.val_loss.is_some(), line.sample.is_some()))
+            .collect();
+        let expected: Vec<_> = (1..=10)
+            .map(|step| (step % 5 == 0, step % 4 == 0))
+            .collect();
+        assert_eq!(marks, expected);
+        assert_eq!(
+            lines[9].val_loss,
+            Some(summary.val_loss),
+            "the last one is over the whole part"
+        );
+        let loaded = checkpoint::load_model(&run.model()).unwrap();
+        assert_eq!(
+            (loaded.step, &loaded.params),
+            (10, session.trainer().params())
+        );
+        assert!(
+            !fs::read_dir(&out).unwrap().any(|f| f
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .ends_with(".tmp"))
+        );
+    }
+
+    #[test]
+    fn what_contradicts_the_run_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("a");
+        drop(fresh(&settings(10), &out));
+        let message = |given: Settings| resumed(&given, &out).err().unwrap().to_string();
+        let steps = message(Settings {
+            steps: Some(11),
+            ..Settings::default()
+        });
+        assert!(
+            steps.starts_with("--steps: the run in ") && steps.ends_with("has 10, found 11"),
+            "{steps}"
+        );
+        assert!(
+            message(Settings {
+                preset: Some(Preset::Mini),
+                ..Settings::default()
+            })
+            .contains("--preset")
+        );
+        assert!(
+            resumed(
+                &Settings {
+                    steps: Some(10),
+                    ..Settings::default()
+                },
+                &out
+            )
+            .is_ok()
+        );
+        assert!(
+            Plan::fresh(&settings(10), Some(&out))
+                .unwrap_err()
+                .to_string()
+                .contains("--resume")
+        );
+    }
+
+    #[test]
+    fn a_changed_text_is_refused_and_a_moved_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let text = |start: &str| format!("{start}{}", "the same old words. ".repeat(30));
+        let with = |data: PathBuf| Settings {
+            data: Some(data),
+            ..Settings::default()
+        };
+        fs::write(path("text"), text("a")).unwrap();
+        drop(fresh(
+            &Settings {
+                data: Some(path("text")),
+                ..settings(10)
+            },
+            &path("out"),
+        ));
+        fs::rename(path("text"), path("moved")).unwrap();
+        assert!(
+            resumed(&Settings::default(), &path("out"))
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("found no file")
+        );
+        assert!(resumed(&with(path("moved")), &path("out")).is_ok());
+        fs::write(path("moved"), text("b")).unwrap();
+        let error = resumed(&with(path("moved")), &path("out")).err().unwrap();
+        assert!(matches!(error, Error::DataChanged { .. }), "{error}");
+    }
+
+    #[test]
+    fn f35_a_state_that_is_cut_or_foreign_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+        drop(fresh(&settings(10), &a));
+        drop(fresh(
+            &Settings {
+                embed: Some(16),
+                ..settings(10)
+            },
+            &b,
+        ));
+        let (run_a, run_b) = (
+            RunDirectory::open(&a).unwrap(),
+            RunDirectory::open(&b).unwrap(),
+        );
+        let whole = fs::read(run_a.state()).unwrap();
+        for length in [0, 7, whole.len() / 2] {
+            fs::write(run_a.state(), &whole[..length]).unwrap();
+            let message = resumed(&Settings::default(), &a).err().unwrap().to_string();
+            assert!(message.contains("state.safetensors: expected"), "{message}");
+        }
+        fs::copy(run_b.state(), run_a.state()).unwrap();
+        assert!(resumed(&Settings::default(), &a).is_err());
+        fs::remove_file(run_a.state()).unwrap();
+        assert!(resumed(&Settings::default(), &a).is_err());
+        assert!(!run_a.state().exists());
+    }
+
+    #[test]
+    fn nothing_is_written_when_something_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, out) = (folder.path().join("text"), folder.path().join("out"));
+        fs::write(&data, "abcde").unwrap();
+        let plan = Plan::fresh(
+            &Settings {
+                data: Some(data),
+                ..settings(10)
+            },
+            Some(&out),
+        )
+        .unwrap();
+        assert!(Tensors::open(plan, 1).is_err());
+        let plan = Plan::fresh(
+            &Settings {
+                tokenizer: Some("nowhere.json".into()),
+                ..settings(10)
+            },
+            Some(&out),
+        )
+        .unwrap();
+        assert!(Tensors::open(plan, 1).is_err());
+        assert!(!out.exists());
+    }
+
+    #[test]
+    fn another_runs_tokenizer_can_be_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+        let tokenizer = fresh(&settings(10), &a).directory().tokenizer();
+        let given = Settings {
+            tokenizer: Some(tokenizer.display().to_string()),
+            ..settings(10)
+        };
+        assert_eq!(
+            fresh(&given, &b).tokenizer(),
+            &Tokenizer::load(&tokenizer).unwrap()
+        );
+    }
+
+    #[test]
+    fn the_text_is_learned() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = fresh(
+            &Settings {
+                lr: Some(0.01),
+                dropout: Some(0.0),
+                ..settings(200)
+            },
+            folder.path(),
+        );
+        advance(&mut session, 200);
+        let summary = session.summary().unwrap().0;
+        assert!(
+            summary.train_loss < summary.guessing_loss - 1.0,
+            "{summary:?}"
+        );
+        assert!(
+            summary.val_loss < summary.guessing_loss - 1.0,
+            "{summary:?}"
+        );
+    }
+}

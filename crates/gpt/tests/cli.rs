@@ -1,0 +1,385 @@
+//! The program as a user meets it: exit codes, one-line messages, files that appear and files that do not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder to work in, and the program in it.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).unwrap();
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_burtorch-gpt"));
+        command
+            .current_dir(self.0.path())
+            .args(arguments.split_whitespace())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs a command that must succeed, and returns its standard output.
+    fn done(&self, arguments: &str) -> String {
+        let output = self.run(arguments);
+        assert!(
+            output.status.success(),
+            "{arguments}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a command that must fail with this code and one line that holds these words, and must write nothing.
+    fn fails(&self, arguments: &str, code: i32, words: &[&str]) {
+        let before = self.listing();
+        let output = self.run(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {message}");
+        assert!(
+            message.starts_with("error: ") && message.trim_end().lines().count() == 1,
+            "{arguments}: {message}"
+        );
+        assert!(
+            words.iter().all(|word| message.contains(word)),
+            "{arguments}: {message}"
+        );
+        assert!(output.stdout.is_empty());
+        assert_eq!(self.listing(), before, "{arguments} wrote something");
+    }
+
+    fn listing(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut open = vec![self.0.path().to_owned()];
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    open.push(path.clone());
+                }
+                found.push(path);
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+const TINY: &str = "--layers 1 --heads 2 --embed 8 --block-size 8 --batch-size 4";
+
+fn losses(run: &Path) -> Vec<(u64, f64, Option<f64>)> {
+    let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let line = |line: &str| {
+        let value: Value = serde_json::from_str(line).unwrap();
+        (
+            value["step"].as_u64().unwrap(),
+            value["loss"].as_f64().unwrap(),
+            value["val_loss"].as_f64(),
+        )
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn train_generate_eval() {
+    let desk = Desk::new();
+    let json: Value =
+        serde_json::from_str(&desk.done(&format!("train {TINY} --steps 30 --json"))).unwrap();
+    for key in [
+        "steps",
+        "params",
+        "train_loss",
+        "val_loss",
+        "ms_per_step",
+        "tokens_per_s",
+        "peak_rss_mb",
+    ] {
+        assert!(json[key].is_number(), "{key}: {json}");
+    }
+    assert_eq!(
+        (json["steps"].as_u64(), json["out"].as_str()),
+        (Some(30), Some("runs/small-1"))
+    );
+    let names = [
+        "config.toml",
+        "tokenizer.json",
+        "model.safetensors",
+        "state.safetensors",
+        "metrics.jsonl",
+        "sample.txt",
+    ];
+    assert!(
+        names
+            .iter()
+            .all(|name| desk.path("runs/small-1").join(name).is_file())
+    );
+    assert_eq!(
+        fs::read_dir(desk.path("runs/small-1")).unwrap().count(),
+        names.len()
+    );
+    assert_eq!(losses(&desk.path("runs/small-1")).len(), 30);
+
+    let text = desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2");
+    let samples: Vec<&str> = text.split("\n\n").collect();
+    assert!(
+        text.starts_with("The") && text.ends_with('\n') && samples.len() >= 2,
+        "{text}"
+    );
+    assert_eq!(
+        desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2"),
+        text
+    );
+    assert_ne!(
+        desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2 --seed 2"),
+        text
+    );
+    assert_eq!(
+        desk.done("generate --model runs/small-1 --prompt The --tokens 0"),
+        "The\n"
+    );
+    assert_eq!(
+        desk.done("generate --model runs/small-1 --tokens 7")
+            .chars()
+            .count(),
+        8
+    );
+
+    let found: Value =
+        serde_json::from_str(&desk.done("eval --model runs/small-1 --json")).unwrap();
+    let difference = found["loss"].as_f64().unwrap() - json["val_loss"].as_f64().unwrap();
+    assert!(difference.abs() < 1e-5, "{found} {json}");
+    assert!(
+        desk.done("eval --model runs/small-1")
+            .contains("bits per byte")
+    );
+    desk.write("other.txt", "the cat sat on the mat\n");
+    let found: Value =
+        serde_json::from_str(&desk.done("eval --model runs/small-1 --data other.txt --json"))
+            .unwrap();
+    assert_eq!(
+        (found["tokens"].as_u64(), found["bytes"].as_u64()),
+        (Some(22), Some(22))
+    );
+}
+
+#[test]
+fn f40_bad_data_is_named() {
+    let desk = Desk::new();
+    desk.write("empty", "");
+    desk.write("five", "abcde");
+    desk.write("ff", b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF");
+    fs::create_dir(desk.path("folder")).unwrap();
+    desk.fails("train --data missing", 1, &["missing", "found no file"]);
+    desk.fails("train --data empty", 1, &["empty", "found none"]);
+    desk.fails("train --data five", 1, &["training part", "65"]);
+    desk.fails("train --data ff", 1, &["ff", "0xFF", "offset 0"]);
+    desk.fails("train --data folder", 1, &["folder", "directory"]);
+}
+
+#[test]
+fn f40_bad_arguments_are_named() {
+    let desk = Desk::new();
+    desk.write("c.toml", "stepz = 1");
+    desk.fails("train --steps -1", 2, &["--steps", "-1"]);
+    desk.fails("train --lr abc", 2, &["--lr", "abc"]);
+    desk.fails("train --lr -1", 2, &["--lr", "-1"]);
+    desk.fails(
+        "train --heads 5 --embed 24",
+        2,
+        &["--heads", "5", "--embed 24"],
+    );
+    desk.fails("train --threads 0", 2, &["--threads"]);
+    desk.fails("train --stepz 5", 2, &["--stepz", "--steps"]);
+    desk.fails("train --preset tiny", 2, &["--preset", "tiny", "mini"]);
+    desk.fails("train --config c.toml", 1, &["c.toml", "stepz"]);
+    desk.fails("train --config none.toml", 1, &["none.toml"]);
+    desk.fails("train --resume", 1, &["runs", "resume"]);
+    desk.fails(
+        "generate --model x --temperature -1",
+        2,
+        &["--temperature", "-1"],
+    );
+    desk.fails("generate --model x --top-p 1.5", 2, &["--top-p", "1.5"]);
+    let nothing = desk.run("");
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("Usage:"));
+}
+
+#[test]
+fn f40_an_out_that_cannot_be_written_ends_the_run_before_it_starts() {
+    let desk = Desk::new();
+    desk.write("file", "");
+    desk.fails("train --out file", 1, &["file"]);
+    desk.fails("train --out file/run", 1, &["file/run"]);
+    desk.fails("train --out /proc/run", 1, &["/proc/run"]);
+    fs::create_dir(desk.path("full")).unwrap();
+    desk.write("full/letter", "");
+    desk.fails("train --out full", 1, &["full", "files in it"]);
+}
+
+#[test]
+fn f35_f40_damaged_runs_and_foreign_prompts() {
+    let desk = Desk::new();
+    desk.done(&format!("train {TINY} --steps 3 --out run"));
+    desk.fails("train --out run", 1, &["run", "--resume"]);
+    desk.fails(
+        "train --out run --resume --steps 4",
+        2,
+        &["--steps", "3", "4"],
+    );
+    desk.fails(
+        "generate --model run --prompt ß",
+        1,
+        &["prompt", "'ß'", "byte 0"],
+    );
+    desk.fails("generate --model nowhere", 1, &["nowhere"]);
+    let model = desk.path("run/model.safetensors");
+    let whole = fs::read(&model).unwrap();
+    for length in [0, 5, whole.len() / 2] {
+        fs::write(&model, &whole[..length]).unwrap();
+        desk.fails("generate --model run", 1, &["model.safetensors"]);
+        desk.fails("eval --model run", 1, &["model.safetensors"]);
+    }
+    fs::remove_file(&model).unwrap();
+    desk.fails("eval --model run", 1, &["model.safetensors"]);
+    let state = desk.path("run/state.safetensors");
+    fs::write(&state, &fs::read(&state).unwrap()[..100]).unwrap();
+    desk.fails("train --out run --resume", 1, &["state.safetensors"]);
+}
+
+#[test]
+fn f29_a_killed_run_ends_as_an_unbroken_one() {
+    let desk = Desk::new();
+    let settings = format!("{TINY} --steps 3000 --eval-every 50 --eval-batches 1");
+    let json: Value =
+        serde_json::from_str(&desk.done(&format!("train {settings} --out straight --json")))
+            .unwrap();
+    let mut child = desk
+        .command(&format!("train {settings} --out broken"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let lines = || fs::read(desk.path("broken/metrics.jsonl")).map_or(0, |text| text.len());
+    while lines() < 20_000 && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    let killed = !child.wait().unwrap().success();
+    assert!(killed, "the run was over before it could be killed");
+
+    let resumed = desk.done("train --out broken --resume --threads 1 --json");
+    let resumed: Value = serde_json::from_str(&resumed).unwrap();
+    assert_eq!(
+        (&json["train_loss"], &json["val_loss"]),
+        (&resumed["train_loss"], &resumed["val_loss"])
+    );
+    assert_eq!(losses(&desk.path("straight")), losses(&desk.path("broken")));
+    let weights = |run: &str| fs::read(desk.path(run).join("model.safetensors")).unwrap();
+    assert!(weights("straight") == weights("broken"));
+
+    let again = desk.run("train --out broken --resume --json");
+    assert!(
+        again.status.success() && String::from_utf8_lossy(&again.stderr).contains("is finished")
+    );
+}
+
+#[test]
+fn a_configuration_file_gives_way_to_flags() {
+    let desk = Desk::new();
+    desk.write(
+        "c.toml",
+        "preset = \"mini\"\nsteps = 5\nlayers = 1\nseed = 4\n",
+    );
+    let json: Value =
+        serde_json::from_str(&desk.done("train --config c.toml --steps 2 --json")).unwrap();
+    assert_eq!(
+        (json["steps"].as_u64(), json["seed"].as_u64()),
+        (Some(2), Some(4))
+    );
+    assert_eq!(json["out"].as_str(), Some("runs/mini-1"));
+    let again: Value =
+        serde_json::from_str(&desk.done("train --config runs/mini-1/config.toml --json")).unwrap();
+    assert_eq!(
+        (&again["train_loss"], again["out"].as_str()),
+        (&json["train_loss"], Some("runs/mini-2"))
+    );
+}
+
+#[test]
+fn both_engines_have_the_same_losses() {
+    let desk = Desk::new();
+    for engine in ["tensor", "scalar"] {
+        desk.done(&format!("train {TINY} --preset mini --steps 5 --seed 3 --eval-batches 1 --engine {engine} --out {engine}"));
+    }
+    let (tensor, scalar) = (losses(&desk.path("tensor")), losses(&desk.path("scalar")));
+    assert_eq!(tensor.len(), 5);
+    assert!(
+        tensor
+            .iter()
+            .zip(&scalar)
+            .all(|(a, b)| (a.1 - b.1).abs() < 1e-4)
+    );
+}
+
+#[test]
+fn f40_a_reader_that_leaves_early_is_no_failure() {
+    let desk = Desk::new();
+    desk.done(&format!("train {TINY} --steps 1 --out run"));
+    let mut command = desk.command("generate --model run --tokens 200000");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn help_shows_defaults_and_examples() {
+    let desk = Desk::new();
+    for (command, words) in [
+        (
+            "train",
+            &[
+                "--min-lr",
+                "[default: mini 8, small 64, base 256]",
+                "Examples:",
+            ][..],
+        ),
+        ("generate", &["--temperature", "[default: 0.8]", "Example:"]),
+        ("eval", &["--data", "Example:"]),
+    ] {
+        let help = desk
+            .done(&format!("{command} --help"))
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(words.iter().all(|word| help.contains(word)), "{help}");
+    }
+    assert!(desk.done("--version").starts_with("burtorch-gpt 0."));
+}
