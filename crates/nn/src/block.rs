@@ -183,6 +183,28 @@ mod tests {
     }
 
     #[test]
+    fn only_what_writes_into_the_residual_stream_starts_smaller() -> Result<()> {
+        let (init, residual_init) = (Init::Constant(2.0), Init::Constant(3.0));
+        let config = BlockConfig {
+            init,
+            residual_init,
+            ..CONFIG
+        };
+        let (_, params) = build(|b| Block::new(b, "block", config))?;
+        let first = |name| {
+            params
+                .find(name)
+                .map(|id| params.array(id).map(|a| a[[0, 0]]))
+                .transpose()
+        };
+        assert_eq!(first("block.attention.qkv.weight")?, Some(2.0));
+        assert_eq!(first("block.attention.projection.weight")?, Some(3.0));
+        assert_eq!(first("block.mlp.expand.weight")?, Some(2.0));
+        assert_eq!(first("block.mlp.contract.weight")?, Some(3.0));
+        Ok(())
+    }
+
+    #[test]
     fn parameters_have_their_names_and_sizes() -> Result<()> {
         let (_, params) = build(|b| Block::new(b, "block", CONFIG))?;
         let table: Vec<String> = params
