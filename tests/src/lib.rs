@@ -50,3 +50,11 @@ macro_rules! on_both_engines {
     (; $($rest:tt)*) => { $crate::on_both_engines! { $($rest)* } };
     () => {};
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/tour.md")]
+struct Tour;
