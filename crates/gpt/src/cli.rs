@@ -51,7 +51,7 @@ pub struct TrainArgs {
     /// Go on with a run from its last saved state; it ends as if it had not been broken off
     #[arg(long, help_heading = "Run")]
     pub resume: bool,
-    /// Threads, 4 at most are used; the result is the same for every number [default: one per core]
+    /// Threads; the result is the same for every number of them [default: one per core]
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, help_heading = "Run")]
     pub threads: Option<usize>,
     /// Print one line of JSON with the results to standard output at the end
@@ -136,7 +136,10 @@ pub fn one_line(error: &clap::Error) -> String {
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:"));
     let words = said.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    words.collect::<Vec<_>>().join(" ")
+    words
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace(" tip: ", "; tip: ")
 }
 
 #[cfg(test)]

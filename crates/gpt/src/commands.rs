@@ -5,7 +5,6 @@ pub mod generate;
 pub mod train;
 
 use std::io::Write;
-use std::path::Path;
 
 use crate::checkpoint::{LoadedModel, load_model};
 use crate::run_directory::RunDirectory;
@@ -45,9 +44,4 @@ fn load(run: &RunDirectory) -> Result<(LoadedModel, Tokenizer), Error> {
         progress::note("note: this model has not been trained yet");
     }
     Ok((loaded, tokenizer))
-}
-
-/// The run in a folder given on the command line.
-fn open(model: &Path) -> Result<RunDirectory, Error> {
-    RunDirectory::open(model)
 }

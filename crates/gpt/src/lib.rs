@@ -7,7 +7,7 @@
 //! | the network | [`model::Gpt`], [`model::ModelConfig`] |
 //! | settings | [`config::Config`], [`config::Settings`], [`config::Preset`] |
 //! | text to tokens | [`tokenizer::Tokenizer`], [`corpus::Corpus`] |
-//! | training | [`session::Session`] (a run and its folder), [`trainer::Trainer`] (steps alone) |
+//! | training | [`plan::Plan`] and [`session::Session`] (a run and its folder), [`trainer::Trainer`] (steps alone) |
 //! | files | [`checkpoint`], [`metrics`], [`run_directory`], [`atomic_file`] |
 //! | using a model | [`generation::Generator`], [`sampling::Sampler`], [`evaluation::evaluate`] |
 //! | the program | [`cli`], [`commands`] |
@@ -27,6 +27,7 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 mod parse;
+pub mod plan;
 mod progress;
 pub mod run_directory;
 pub mod sampling;

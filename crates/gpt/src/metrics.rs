@@ -89,27 +89,15 @@ impl Metrics {
             .map_err(Error::file(&self.path, "write the metrics"))
     }
 
-    /// Hands what was appended to the operating system, so that it outlives this process.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::File`], naming the file.
-    pub fn flush(&mut self) -> Result<(), Error> {
-        self.file
-            .flush()
-            .map_err(Error::file(&self.path, "write the metrics"))
-    }
-
     /// Brings everything appended so far to the disk.
     ///
     /// # Errors
     ///
     /// [`Error::File`], naming the file.
     pub fn sync(&mut self) -> Result<(), Error> {
-        self.flush()?;
         self.file
-            .get_ref()
-            .sync_all()
+            .flush()
+            .and_then(|()| self.file.get_ref().sync_all())
             .map_err(Error::file(&self.path, "write the metrics"))
     }
 }

@@ -8,10 +8,11 @@ use burtorch_data::{Batches, Windows, derive_seed};
 use burtorch_tensor::Workspace;
 
 use crate::checkpoint::{self, Snapshot};
-use crate::config::{Config, ConfigFile, Record, Settings, contradiction};
+use crate::config::{Config, ConfigFile, Record};
 use crate::corpus::{Corpus, Source, spread};
 use crate::generation::Generator;
 use crate::metrics::{Line, Metrics};
+use crate::plan::Plan;
 use crate::run_directory::RunDirectory;
 use crate::sampling::Sampling;
 use crate::summary::Summary;
@@ -31,82 +32,6 @@ const SAMPLING: Sampling = Sampling {
     top_k: 0,
     top_p: 1.0,
 };
-
-/// A run with its settings known and its engine not yet chosen.
-#[derive(Debug)]
-pub enum Plan {
-    /// A run to be started.
-    Fresh {
-        /// Its settings.
-        config: Config,
-        /// Its folder, if one was named.
-        out: Option<std::path::PathBuf>,
-    },
-    /// A run to be gone on with.
-    Resumed {
-        /// Its settings.
-        config: Config,
-        /// What it noted when it started.
-        record: Record,
-        /// Its folder.
-        directory: RunDirectory,
-    },
-}
-
-impl Plan {
-    /// A new run.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Setting`] for impossible settings, [`Error::Content`] if `out` is in use.
-    pub fn fresh(given: &Settings, out: Option<&Path>) -> Result<Self, Error> {
-        let config = Config::resolve(given)?;
-        if let Some(out) = out {
-            RunDirectory::check_free(out)?;
-        }
-        Ok(Self::Fresh {
-            config,
-            out: out.map(Path::to_owned),
-        })
-    }
-
-    /// The run in `directory`, whose settings `given` must not contradict; only the path of the text may differ.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Contradiction`], [`Error::Content`], [`Error::File`].
-    pub fn resumed(given: &Settings, directory: RunDirectory) -> Result<Self, Error> {
-        let path = directory.config();
-        let ConfigFile { settings, record } = ConfigFile::load(&path)?;
-        let Some(record) = record else {
-            return Err(Error::content(&path, "the table `record` of a run", "none"));
-        };
-        let mut config = Config::resolve(&settings)
-            .map_err(|e| Error::content(&path, "possible settings", e.to_string()))?;
-        if let Some((name, stored, given)) = contradiction(given, &config) {
-            return Err(Error::Contradiction {
-                name,
-                run: directory.path().to_owned(),
-                stored,
-                given,
-            });
-        }
-        config.data = given.data.clone().or(config.data);
-        Ok(Self::Resumed {
-            config,
-            record,
-            directory,
-        })
-    }
-
-    /// The settings.
-    #[must_use]
-    pub fn config(&self) -> &Config {
-        match self {
-            Self::Fresh { config, .. } | Self::Resumed { config, .. } => config,
-        }
-    }
-}
 
 /// A training run.
 pub struct Session<W> {
@@ -155,8 +80,12 @@ impl<W: Workspace<f32>> Session<W> {
         };
         config.data = source.path;
 
+        let settings = ConfigFile::text(&config, &record)?;
+
         let directory = RunDirectory::create(out, config.preset)?;
-        ConfigFile::save(&directory.config(), &config, &record)?;
+        atomic_file::replace(&directory.config(), |file| {
+            file.write_all(settings.as_bytes())
+        })?;
         tokenizer.save(&directory.tokenizer())?;
         let metrics = Metrics::create(&directory.metrics())?;
         let mut this = Self::at(
@@ -201,6 +130,8 @@ impl<W: Workspace<f32>> Session<W> {
         this.last_losses
             .extend(lines[skipped..].iter().map(|line| line.loss));
         this.last_val_loss = lines.last().and_then(|line| line.val_loss);
+        // The run may have been stopped between saving the state and saving the model.
+        this.save_model()?;
         Ok(this)
     }
 
@@ -365,7 +296,17 @@ impl<W: Workspace<f32>> Session<W> {
             data_hash: &self.record.data_hash,
         };
         checkpoint::save_state(&self.directory.state(), &snapshot)?;
-        checkpoint::save_model(&self.directory.model(), model, params, step)
+        self.save_model()
+    }
+
+    fn save_model(&self) -> Result<(), Error> {
+        let trainer = &self.trainer;
+        checkpoint::save_model(
+            &self.directory.model(),
+            trainer.model(),
+            trainer.params(),
+            trainer.steps(),
+        )
     }
 
     /// Sums the run up when all steps are made, and draws the last sample.
@@ -401,7 +342,7 @@ impl<W: Workspace<f32>> Session<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{OptimizerKind, Preset};
+    use crate::config::{OptimizerKind, Preset, Settings};
     use burtorch_tensor::TensorEngine;
     use std::fs;
     use std::path::PathBuf;
@@ -479,6 +420,8 @@ mod tests {
             advance(&mut session, 8);
             assert!(session.is_finished());
             assert!(outcome(&straight) == outcome(&broken), "{optimizer:?}");
+            // As if it had been stopped between its last two files.
+            fs::write(broken.join("model.safetensors"), "old").unwrap();
             let summary = session.summary().unwrap().0;
             assert_eq!((summary.train_loss, summary.val_loss), expected);
 
@@ -491,6 +434,7 @@ mod tests {
                 (again.train_loss, again.val_loss, again.ms_per_step),
                 (expected.0, expected.1, None)
             );
+            assert!(outcome(&straight) == outcome(&broken), "{optimizer:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use burtorch_tensor::TensorEngine;
 
-use super::{available_threads, load, open, print, print_json};
+use super::{available_threads, load, print, print_json};
 use crate::Error;
 use crate::cli::EvalArgs;
 use crate::config::ConfigFile;
@@ -19,7 +19,7 @@ use crate::tokenizer::Tokenizer;
 /// [`Error::DataChanged`] if the run's text is not what it was, [`Error::UnknownCharacter`] for a text the model cannot
 /// read, and whatever is wrong with the files.
 pub fn run(args: &EvalArgs) -> Result<(), Error> {
-    let run = open(&args.model)?;
+    let run = RunDirectory::open(&args.model)?;
     let (loaded, tokenizer) = load(&run)?;
     let tokens = match &args.data {
         Some(path) => {

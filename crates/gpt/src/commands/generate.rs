@@ -8,6 +8,7 @@ use burtorch_tensor::TensorEngine;
 use crate::Error;
 use crate::cli::GenerateArgs;
 use crate::generation::Generator;
+use crate::run_directory::RunDirectory;
 use crate::sampling::Sampling;
 use crate::tokenizer::Tokenizer;
 
@@ -24,7 +25,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Error> {
         top_p: args.top_p,
     };
     sampling.validate()?;
-    let (loaded, tokenizer) = super::load(&super::open(&args.model)?)?;
+    let (loaded, tokenizer) = super::load(&RunDirectory::open(&args.model)?)?;
     let prompt = match args.prompt.as_str() {
         "" => vec![tokenizer.start()],
         prompt => tokenizer.encode(prompt, "the prompt")?,

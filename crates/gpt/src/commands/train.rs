@@ -8,9 +8,10 @@ use super::{available_threads, print, print_json};
 use crate::Error;
 use crate::cli::TrainArgs;
 use crate::config::{ConfigFile, EngineKind, Settings};
+use crate::plan::Plan;
 use crate::progress::{Progress, note};
 use crate::run_directory::{RUNS, RunDirectory};
-use crate::session::{Plan, Session};
+use crate::session::Session;
 use crate::text::grouped;
 
 /// Trains, or goes on training.

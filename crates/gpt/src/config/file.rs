@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::{Config, Settings};
-use crate::{Error, atomic_file};
+use crate::Error;
 
 /// What a run notes about its circumstances beside its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,21 +60,17 @@ impl ConfigFile {
         })
     }
 
-    /// Writes the effective settings of a run and its record, atomically.
+    /// The file of a run: its effective settings and its record.
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] if a path is not UTF-8, [`Error::File`] naming `path`.
-    pub fn save(path: &Path, config: &Config, record: &Record) -> Result<(), Error> {
+    /// [`Error::Setting`] if the path of the text is not UTF-8.
+    pub fn text(config: &Config, record: &Record) -> Result<String, Error> {
         let text = toml::to_string(&Document { config, record })
             .map_err(|error| Error::setting("--data", "what a TOML file can hold", error))?;
-        atomic_file::replace(path, |file| {
-            writeln!(
-                file,
-                "# The settings of this run, as `train --config` takes them."
-            )?;
-            file.write_all(text.as_bytes())
-        })
+        Ok(format!(
+            "# The settings of this run, as `train --config` takes them.\n{text}"
+        ))
     }
 }
 
@@ -92,13 +88,22 @@ fn one_line(error: &toml::de::Error) -> String {
 ///
 /// The path of the data is left out, since a text may move; its fingerprint tells whether it is the same.
 pub(crate) fn contradiction(given: &Settings, run: &Config) -> Option<(String, String, String)> {
-    let tables = (Table::try_from(given).ok()?, Table::try_from(run).ok()?);
+    let given = Table::try_from(Settings {
+        data: None,
+        ..given.clone()
+    })
+    .ok()?;
+    let run = Table::try_from(Config {
+        data: None,
+        ..run.clone()
+    })
+    .ok()?;
     let differs = |(name, given): (String, toml::Value)| {
-        let stored = tables.1.get(&name);
+        let stored = run.get(&name);
         let shown = stored.map_or_else(|| "none".into(), ToString::to_string);
-        (name != "data" && stored != Some(&given)).then(|| (name, shown, given.to_string()))
+        (stored != Some(&given)).then(|| (name, shown, given.to_string()))
     };
-    tables.0.into_iter().find_map(differs)
+    given.into_iter().find_map(differs)
 }
 
 #[cfg(test)]
@@ -125,7 +130,7 @@ mod tests {
                 ..Settings::default()
             };
             let config = Config::resolve(&given).unwrap();
-            ConfigFile::save(&path, &config, &record()).unwrap();
+            fs::write(&path, ConfigFile::text(&config, &record()).unwrap()).unwrap();
             let file = ConfigFile::load(&path).unwrap();
             assert_eq!(file.record, Some(record()));
             assert_eq!(Config::resolve(&file.settings).unwrap(), config);

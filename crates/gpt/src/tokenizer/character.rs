@@ -84,17 +84,19 @@ impl CharacterTokenizer {
     ///
     /// [`Error::UnknownCharacter`] with the first character outside the vocabulary and its byte offset.
     pub fn encode(&self, text: &str, name: &str) -> Result<Vec<u32>, Error> {
-        text.char_indices()
-            .map(|(offset, character)| {
-                self.token(character)
-                    .ok_or_else(|| Error::UnknownCharacter {
-                        name: name.to_owned(),
-                        character,
-                        offset,
-                        size: self.size(),
-                    })
-            })
-            .collect()
+        // Counted first: a vector that grows on the way would hold up to three times the tokens of a large text.
+        let mut tokens = Vec::with_capacity(text.chars().count());
+        for (offset, character) in text.char_indices() {
+            let size = self.size();
+            let unknown = || Error::UnknownCharacter {
+                name: name.to_owned(),
+                character,
+                offset,
+                size,
+            };
+            tokens.push(self.token(character).ok_or_else(unknown)?);
+        }
+        Ok(tokens)
     }
 
     /// The text of `tokens`.
