@@ -22,12 +22,17 @@ pub(crate) struct Matrix<'a, T> {
 impl<'a, T> Matrix<'a, T> {
     /// A matrix stored row by row without gaps.
     pub(crate) fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
-        debug_assert_eq!(data.len(), rows * columns);
+        Matrix::strided(data, rows, columns, columns)
+    }
+
+    /// A matrix whose rows start `row_stride` numbers apart.
+    pub(crate) fn strided(data: &'a [T], rows: usize, columns: usize, row_stride: usize) -> Self {
+        debug_assert!(data.len() >= (rows - 1) * row_stride + columns);
         Matrix {
             data,
             rows,
             columns,
-            row_stride: columns,
+            row_stride,
             column_stride: 1,
         }
     }
@@ -53,6 +58,33 @@ pub(crate) enum Store {
     Add,
 }
 
+/// The destination, stored row by row.
+pub(crate) struct Destination<'a, T> {
+    data: &'a mut [T],
+    row_stride: usize,
+    store: Store,
+}
+
+impl<'a, T> Destination<'a, T> {
+    /// `C = A · B`, rows `row_stride` numbers apart.
+    pub(crate) fn set(data: &'a mut [T], row_stride: usize) -> Self {
+        Destination {
+            data,
+            row_stride,
+            store: Store::Set,
+        }
+    }
+
+    /// `C += A · B`, rows `row_stride` numbers apart.
+    pub(crate) fn add(data: &'a mut [T], row_stride: usize) -> Self {
+        Destination {
+            data,
+            row_stride,
+            store: Store::Add,
+        }
+    }
+}
+
 /// Numbers in the widest vector register: sixteen f32.
 const WIDEST_VECTOR: usize = 16;
 
@@ -61,22 +93,16 @@ pub(crate) fn panel_len(depth: usize) -> usize {
     depth * WIDEST * WIDEST_VECTOR
 }
 
-/// `C = A · B` or `C += A · B` with `c` stored row by row; `panel` has [`panel_len`] numbers or more.
+/// Multiplies; `panel` has [`panel_len`] numbers or more, with arbitrary contents.
 pub(crate) fn gemm<T: Element>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
-    c: &mut [T],
-    store: Store,
+    c: Destination<'_, T>,
     panel: &mut [T],
 ) {
-    debug_assert_eq!((a.columns, c.len()), (b.rows, a.rows * b.columns));
-    super::dispatch::arch().dispatch(Multiply {
-        a,
-        b,
-        c,
-        store,
-        panel,
-    });
+    debug_assert_eq!(a.columns, b.rows);
+    debug_assert!(c.data.len() >= (a.rows - 1) * c.row_stride + b.columns);
+    super::dispatch::arch().dispatch(Multiply { a, b, c, panel });
 }
 
 /// The widest panel in vectors. Eight rows times three vectors of sums, three of B and one of A fill most of 32
@@ -86,8 +112,7 @@ const WIDEST: usize = 3;
 struct Multiply<'a, T> {
     a: Matrix<'a, T>,
     b: Matrix<'a, T>,
-    c: &'a mut [T],
-    store: Store,
+    c: Destination<'a, T>,
     panel: &'a mut [T],
 }
 
@@ -133,7 +158,8 @@ impl<T: Element> Multiply<'_, T> {
         let width = (b.columns - column).min(V * lanes);
         let mut row = 0;
         while row < a.rows {
-            let c = &mut self.c[row * b.columns + column..];
+            let stride = self.c.row_stride;
+            let c = &mut self.c.data[row * stride + column..];
             if a.column_stride == 1 {
                 // Rows beyond the last are copies of it; their sums are not stored.
                 let rows = std::array::from_fn(|i| {
@@ -141,15 +167,15 @@ impl<T: Element> Multiply<'_, T> {
                 });
                 let sums = tile_of_rows::<T, S, R, V>(simd, rows, panel);
                 let height = (a.rows - row).min(R);
-                store_tile(simd, &sums[..height], c, b.columns, width, self.store);
+                store_tile(simd, &sums[..height], c, stride, width, self.c.store);
                 row += height;
             } else if row + R <= a.rows {
                 let sums = tile_of_columns::<T, S, R, V>(simd, a, row, panel);
-                store_tile(simd, &sums, c, b.columns, width, self.store);
+                store_tile(simd, &sums, c, stride, width, self.c.store);
                 row += R;
             } else {
                 let sums = tile_of_columns::<T, S, 1, V>(simd, a, row, panel);
-                store_tile(simd, &sums, c, b.columns, width, self.store);
+                store_tile(simd, &sums, c, stride, width, self.c.store);
                 row += 1;
             }
         }
@@ -280,9 +306,9 @@ mod tests {
         for a in [Matrix::new(&a, m, k), Matrix::new(&at, k, m).t()] {
             for b in [Matrix::new(&b, k, n), Matrix::new(&bt, n, k).t()] {
                 let mut found = narrow(&c);
-                gemm(a, b, &mut found, Store::Add, &mut panel);
+                gemm(a, b, Destination::add(&mut found, n), &mut panel);
                 assert_eq!(found, narrow(&(&c + &product)), "{m}x{k}x{n} added");
-                gemm(a, b, &mut found, Store::Set, &mut panel);
+                gemm(a, b, Destination::set(&mut found, n), &mut panel);
                 assert_eq!(found, narrow(&product), "{m}x{k}x{n} set");
             }
         }

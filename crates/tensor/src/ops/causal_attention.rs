@@ -5,17 +5,18 @@
 //! so that memory does not grow with T². Scores of future positions outside the block on the diagonal are never
 //! computed. Attention dropout multiplies the probabilities by a mask, as in GPT-2.
 //!
-//! Sixteen queries stand side by side in the lanes of the vectors: queries and the gradients of results are transposed
-//! into the scratch memory first, and every loop then runs over keys or head dimensions without horizontal sums.
-//! Backward, with p the probabilities, m the mask factors and D = Σ dO · O of a query:
-//! `ds = p (m · (dO vᵀ) − D)/√d`, `dq = ds k`, `dk = dsᵀ q`, `dv = (p m)ᵀ dO`.
+//! Sixteen queries are worked on at a time and stand side by side in the lanes of the vectors: scores are stored with one
+//! row per key, so softmax and its gradient run down the rows without horizontal sums, and all products are calls of the
+//! matrix kernel on the input where it lies. Backward, with p the probabilities, m the mask factors and D = Σ dO · O of a
+//! query: `ds = p (m · (dO vᵀ) − D)/√d`, `dq = ds k`, `dk = dsᵀ q`, `dv = (p m)ᵀ dO`.
 
 use burtorch_core::{Float, Number, Scalar};
-use pulp::Simd;
 
 use super::{check_probability, mismatch};
 use crate::kernels::dispatch::kernel;
+use crate::kernels::gemm::{Destination, Matrix, gemm, panel_len};
 use crate::kernels::random::Mask;
+use crate::kernels::rows::dot;
 use crate::{Context, Element, Op, Result, Run, Shape, View};
 
 /// Causal self-attention. Input: `[B, T, 3C]`, queries, keys and values side by side, head h in columns
@@ -32,10 +33,6 @@ pub struct CausalAttention {
 
 /// Queries that are worked on side by side.
 const LANES: usize = 16;
-/// Keys or head dimensions whose sums are held in registers together.
-const TILE: usize = 4;
-
-type Lanes<T> = [T; LANES];
 
 /// The sizes of one call.
 #[derive(Debug, Clone, Copy)]
@@ -60,322 +57,177 @@ impl Sizes {
         }
     }
 
-    /// Columns of a row of the input and of the result.
-    fn columns(&self) -> (usize, usize) {
-        (3 * self.heads * self.width, self.heads * self.width)
+    /// Columns of the result; the input has three times as many.
+    fn columns(&self) -> usize {
+        self.heads * self.width
+    }
+
+    /// Numbers of one block of scores.
+    fn scores(&self) -> usize {
+        self.time * LANES
+    }
+
+    /// Numbers of scratch memory for the products.
+    fn panel(&self) -> usize {
+        panel_len(self.width.max(self.time).max(LANES))
+    }
+
+    /// Each head's blocks of queries, in an order in which every block of a head comes after its predecessors.
+    fn blocks(self) -> impl Iterator<Item = Block> {
+        (0..self.sequences * self.heads).flat_map(move |number| {
+            (0..self.time).step_by(LANES).map(move |first| Block {
+                sizes: self,
+                sequence: number / self.heads,
+                head: number % self.heads,
+                first,
+                lanes: (self.time - first).min(LANES),
+            })
+        })
     }
 }
 
-/// One head of one sequence: where its rows are in the input, the result and the kept numbers.
+/// Up to sixteen queries of one head of one sequence.
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct Block {
     sizes: Sizes,
     sequence: usize,
     head: usize,
+    /// Position of the first query.
+    first: usize,
+    /// Number of queries.
+    lanes: usize,
 }
 
-impl Head {
-    /// Start of the query (part 0), key (1) or value (2) of a position.
-    #[inline(always)]
+impl Block {
+    /// Positions that the block's queries see.
+    fn keys(&self) -> usize {
+        self.first + self.lanes
+    }
+
+    /// Start of the query (part 0), key (1) or value (2) of a position in the input.
     fn input(&self, part: usize, position: usize) -> usize {
-        let (columns, result) = self.sizes.columns();
-        (self.sequence * self.sizes.time + position) * columns
-            + part * result
-            + self.head * self.sizes.width
+        let row = self.sequence * self.sizes.time + position;
+        (3 * row + part) * self.sizes.columns() + self.head * self.sizes.width
     }
 
     /// Start of a position's result.
-    #[inline(always)]
     fn result(&self, position: usize) -> usize {
-        (self.sequence * self.sizes.time + position) * self.sizes.columns().1
-            + self.head * self.sizes.width
+        let row = self.sequence * self.sizes.time + position;
+        row * self.sizes.columns() + self.head * self.sizes.width
     }
 
-    /// Number of a position among the kept numbers, and of its first weight among all weights.
-    #[inline(always)]
-    fn number(&self, position: usize) -> usize {
-        (self.sequence * self.sizes.heads + self.head) * self.sizes.time + position
+    /// The block's queries, `[lanes, width]`.
+    fn queries<'a, T>(&self, x: &'a [T]) -> Matrix<'a, T> {
+        let x = &x[self.input(0, self.first)..];
+        Matrix::strided(x, self.lanes, self.sizes.width, 3 * self.sizes.columns())
     }
 
-    #[inline(always)]
-    fn slice<'a, T>(&self, x: &'a [T], start: usize) -> &'a [T] {
-        &x[start..start + self.sizes.width]
+    /// The keys (part 1) or values (2) that the block sees, `[keys, width]`.
+    fn seen<'a, T>(&self, part: usize, x: &'a [T]) -> Matrix<'a, T> {
+        let x = &x[self.input(part, 0)..];
+        Matrix::strided(x, self.keys(), self.sizes.width, 3 * self.sizes.columns())
     }
 
-    /// The mask factors of sixteen queries from `first` on, for one key.
+    /// The block's rows of the result or of its gradient, `[lanes, width]`.
+    fn results<'a, T>(&self, y: &'a [T]) -> Matrix<'a, T> {
+        let y = &y[self.result(self.first)..];
+        Matrix::strided(y, self.lanes, self.sizes.width, self.sizes.columns())
+    }
+
+    /// Scores or weights, `[keys, lanes]`.
+    fn scores<'a, T>(&self, scores: &'a [T]) -> Matrix<'a, T> {
+        Matrix::strided(
+            &scores[..self.keys() * LANES],
+            self.keys(),
+            self.lanes,
+            LANES,
+        )
+    }
+
+    /// Number of the block's first query among all.
+    fn number(&self) -> usize {
+        (self.sequence * self.sizes.heads + self.head) * self.sizes.time + self.first
+    }
+
+    /// Whether the query in a lane does not see a key.
     #[inline(always)]
-    fn factors<T: Element>(&self, mask: &Mask, first: usize, key: usize) -> Lanes<T> {
-        let start = self.number(first) * self.sizes.time + key;
+    fn hides(&self, key: usize, lane: usize) -> bool {
+        key > self.first + lane
+    }
+
+    /// The mask factors of one key's row of weights.
+    #[inline(always)]
+    fn factors<T: Element>(&self, mask: &Mask, key: usize) -> [T; LANES] {
+        let start = self.number() * self.sizes.time + key;
         std::array::from_fn(|lane| T::from_f64(mask.factor(start + lane * self.sizes.time)))
     }
 }
 
-/// Copies the rows that `start` gives for sixteen positions from `first` on into columns; zeros beyond the end.
-#[inline(always)]
-fn transpose<T: Element>(
-    head: Head,
-    x: &[T],
-    first: usize,
-    start: impl Fn(usize) -> usize,
-    columns: &mut [Lanes<T>],
-) {
-    let inside = (head.sizes.time - first).min(LANES);
-    if inside < LANES {
-        columns.as_flattened_mut().fill(T::ZERO);
-    }
-    for lane in 0..inside {
-        for (column, &x) in columns.iter_mut().zip(head.slice(x, start(first + lane))) {
-            column[lane] = x;
-        }
-    }
-}
-
-/// `sums[r] = Σ_c rows[r][c] · columns[c]`: up to `R` dot products of a row with sixteen columns.
-#[inline(always)]
-fn rows_times_columns<T: Element, S: Simd, const R: usize>(
-    rows: [&[T]; R],
-    columns: &[Lanes<T>],
-) -> [Lanes<T>; R] {
-    let mut sums = [[T::ZERO; LANES]; R];
-    let rows = rows.map(|row| &row[..columns.len()]);
-    for (c, column) in columns.iter().enumerate() {
-        for r in 0..R {
+kernel! {
+    /// Turns products of keys and queries into masked softmax weights; the log-sum-exp of each query goes into `kept`.
+    fn weigh<'a, T>(scores: &'a mut [T], block: Block, scale: T, mask: Option<Mask>, kept: &'a mut [T]) {
+        let (rows, _) = scores.as_chunks_mut::<LANES>();
+        let mut top = [T::NEG_INFINITY; LANES];
+        for (key, row) in rows.iter_mut().enumerate() {
             for lane in 0..LANES {
-                sums[r][lane] = rows[r][c].fma::<S>(column[lane], sums[r][lane]);
+                let score = if block.hides(key, lane) { T::NEG_INFINITY } else { row[lane] * scale };
+                row[lane] = score;
+                top[lane] = if score > top[lane] { score } else { top[lane] };
             }
         }
-    }
-    sums
-}
-
-/// `weights[j] = f(j, rows(j) · columns)` for the keys below `keys`, four at a time.
-#[inline(always)]
-fn for_keys<'a, T: Element, S: Simd>(
-    keys: usize,
-    row: impl Fn(usize) -> &'a [T],
-    columns: &[Lanes<T>],
-    mut store: impl FnMut(usize, Lanes<T>),
-) {
-    let mut j = 0;
-    while j + TILE <= keys {
-        let sums = rows_times_columns::<T, S, TILE>(std::array::from_fn(|r| row(j + r)), columns);
-        for (r, sums) in sums.into_iter().enumerate() {
-            store(j + r, sums);
-        }
-        j += TILE;
-    }
-    while j < keys {
-        let [sums] = rows_times_columns::<T, S, 1>([row(j)], columns);
-        store(j, sums);
-        j += 1;
-    }
-}
-
-/// `columns[c] = Σ_j rows(j)[c] · weights[j]`, four dimensions at a time.
-#[inline(always)]
-fn weighted_columns<'a, T: Element, S: Simd>(
-    weights: &[Lanes<T>],
-    row: impl Fn(usize) -> &'a [T],
-    columns: &mut [Lanes<T>],
-) {
-    let (tiles, rest) = columns.as_chunks_mut::<TILE>();
-    let done = tiles.len() * TILE;
-    for (c, tile) in tiles.iter_mut().enumerate() {
-        *tile = weighted_tile::<T, S, TILE>(weights, &row, c * TILE);
-    }
-    for (c, column) in rest.iter_mut().enumerate() {
-        [*column] = weighted_tile::<T, S, 1>(weights, &row, done + c);
-    }
-}
-
-#[inline(always)]
-fn weighted_tile<'a, T: Element, S: Simd, const R: usize>(
-    weights: &[Lanes<T>],
-    row: impl Fn(usize) -> &'a [T],
-    first: usize,
-) -> [Lanes<T>; R] {
-    let mut sums = [[T::ZERO; LANES]; R];
-    for (j, weights) in weights.iter().enumerate() {
-        let row = &row(j)[first..first + R];
-        for r in 0..R {
+        let mut total = [T::ZERO; LANES];
+        for row in rows.iter_mut() {
             for lane in 0..LANES {
-                sums[r][lane] = row[r].fma::<S>(weights[lane], sums[r][lane]);
+                row[lane] = (row[lane] - top[lane]).exp_fast::<S>();
+                total[lane] += row[lane];
             }
         }
-    }
-    sums
-}
-
-/// `target += Σ_lane weights[lane] · rows(lane)` for the first `lanes` lanes.
-#[inline(always)]
-fn add_weighted_rows<'a, T: Element, S: Simd>(
-    target: &mut [T],
-    weights: &Lanes<T>,
-    lanes: usize,
-    row: impl Fn(usize) -> &'a [T],
-) {
-    let (chunks, rest) = target.as_chunks_mut::<8>();
-    let done = chunks.len() * 8;
-    for (c, chunk) in chunks.iter_mut().enumerate() {
-        let mut sums = *chunk;
-        for (lane, &weight) in weights[..lanes].iter().enumerate() {
-            let row = &row(lane)[c * 8..c * 8 + 8];
-            for i in 0..8 {
-                sums[i] = weight.fma::<S>(row[i], sums[i]);
+        let share: [T; LANES] = std::array::from_fn(|lane| T::ONE / total[lane]);
+        for (key, row) in rows.iter_mut().enumerate() {
+            let factors = mask.as_ref().map_or([T::ONE; LANES], |mask| block.factors(mask, key));
+            for lane in 0..LANES {
+                row[lane] *= share[lane] * factors[lane];
             }
         }
-        *chunk = sums;
-    }
-    let (chunks, rest) = rest.as_chunks_mut::<4>();
-    let mut at = done;
-    for chunk in chunks {
-        for (lane, &weight) in weights[..lanes].iter().enumerate() {
-            let row = &row(lane)[at..at + 4];
-            for i in 0..4 {
-                chunk[i] = weight.fma::<S>(row[i], chunk[i]);
-            }
-        }
-        at += 4;
-    }
-    for (i, target) in rest.iter_mut().enumerate() {
-        for (lane, &weight) in weights[..lanes].iter().enumerate() {
-            *target = weight.fma::<S>(row(lane)[at + i], *target);
+        for (lane, kept) in kept.iter_mut().enumerate() {
+            *kept = top[lane] + total[lane].ln();
         }
     }
 }
 
 kernel! {
-    /// Results into `y`, log-sum-exp of each query into `kept`.
-    fn attend<'a, T>(
-        x: &'a [T], y: &'a mut [T], kept: &'a mut [T], sizes: Sizes, mask: Option<Mask>, scratch: &'a mut [T]
+    /// Turns products of keys and queries in `scores` into weights times mask factors, and products of values and upstream
+    /// gradients in `slopes` into gradients of the products in `scores`. `inner` is D of each query.
+    fn weigh_backward<'a, T>(
+        scores: &'a mut [T], slopes: &'a mut [T], block: Block, scale: T, mask: Option<Mask>, kept: &'a [T], inner: [T; LANES]
     ) {
-        let (scratch, _) = scratch.as_chunks_mut::<LANES>();
-        let (queries, scratch) = scratch.split_at_mut(sizes.width);
-        let (results, weights) = scratch.split_at_mut(sizes.width);
-        let scale = T::ONE / T::from_usize(sizes.width).sqrt();
-        for number in 0..sizes.sequences * sizes.heads {
-            let head = Head { sizes, sequence: number / sizes.heads, head: number % sizes.heads };
-            for first in (0..sizes.time).step_by(LANES) {
-                let keys = (first + LANES).min(sizes.time);
-                let weights = &mut weights[..keys];
-                transpose(head, x, first, |i| head.input(0, i), queries);
-                let mut top = [T::NEG_INFINITY; LANES];
-                for_keys::<T, S>(keys, |j| head.slice(x, head.input(1, j)), queries, |j, sums| {
-                    for lane in 0..LANES {
-                        let score = if j > first + lane { T::NEG_INFINITY } else { sums[lane] * scale };
-                        weights[j][lane] = score;
-                        top[lane] = if score > top[lane] { score } else { top[lane] };
-                    }
-                });
-                let mut total = [T::ZERO; LANES];
-                for weights in weights.iter_mut() {
-                    for lane in 0..LANES {
-                        weights[lane] = (weights[lane] - top[lane]).exp_fast::<S>();
-                        total[lane] += weights[lane];
-                    }
-                }
-                let share: Lanes<T> = std::array::from_fn(|lane| T::ONE / total[lane]);
-                if let Some(mask) = &mask {
-                    for (j, weights) in weights.iter_mut().enumerate() {
-                        let factors: Lanes<T> = head.factors(mask, first, j);
-                        for lane in 0..LANES {
-                            weights[lane] *= factors[lane];
-                        }
-                    }
-                }
-                weighted_columns::<T, S>(weights, |j| head.slice(x, head.input(2, j)), results);
-                for lane in 0..(sizes.time - first).min(LANES) {
-                    let start = head.result(first + lane);
-                    for (y, column) in y[start..start + sizes.width].iter_mut().zip(&*results) {
-                        *y = column[lane] * share[lane];
-                    }
-                    kept[head.number(first + lane)] = top[lane] + total[lane].ln();
-                }
+        let mut log_total = [T::ZERO; LANES];
+        log_total[..kept.len()].copy_from_slice(kept);
+        let (rows, _) = scores.as_chunks_mut::<LANES>();
+        let (slopes, _) = slopes.as_chunks_mut::<LANES>();
+        for (key, (row, slopes)) in rows.iter_mut().zip(slopes).enumerate() {
+            let factors = mask.as_ref().map_or([T::ONE; LANES], |mask| block.factors(mask, key));
+            for lane in 0..LANES {
+                let score = row[lane] * scale - log_total[lane];
+                let score = if block.hides(key, lane) { T::NEG_INFINITY } else { score };
+                let weight = score.exp_fast::<S>();
+                slopes[lane] = weight * factors[lane].fma::<S>(slopes[lane], -inner[lane]) * scale;
+                row[lane] = weight * factors[lane];
             }
         }
     }
 }
 
-/// What one call of backward reads.
-struct Finished<'a, T> {
-    x: &'a [T],
-    y: &'a [T],
-    kept: &'a [T],
-    dy: &'a [T],
-}
-
 kernel! {
-    /// Adds the gradient of queries, keys and values into `dx`.
-    fn attend_backward<'a, T>(
-        of: Finished<'a, T>, dx: &'a mut [T], sizes: Sizes, mask: Option<Mask>, scratch: &'a mut [T]
-    ) {
-        let Finished { x, y, kept, dy } = of;
-        let (scratch, _) = scratch.as_chunks_mut::<LANES>();
-        let (queries, scratch) = scratch.split_at_mut(sizes.width);
-        let (upstream, scratch) = scratch.split_at_mut(sizes.width);
-        let (columns, scratch) = scratch.split_at_mut(sizes.width);
-        let (weights, slopes) = scratch.split_at_mut(sizes.time);
-        let scale = T::ONE / T::from_usize(sizes.width).sqrt();
-        for number in 0..sizes.sequences * sizes.heads {
-            let head = Head { sizes, sequence: number / sizes.heads, head: number % sizes.heads };
-            for first in (0..sizes.time).step_by(LANES) {
-                let keys = (first + LANES).min(sizes.time);
-                let inside = (sizes.time - first).min(LANES);
-                let (weights, slopes) = (&mut weights[..keys], &mut slopes[..keys]);
-                transpose(head, x, first, |i| head.input(0, i), queries);
-                transpose(head, dy, first, |i| head.result(i), upstream);
-                transpose(head, y, first, |i| head.result(i), columns);
-                let mut products = [T::ZERO; LANES];
-                for (upstream, result) in upstream.iter().zip(&*columns) {
-                    for lane in 0..LANES {
-                        products[lane] = upstream[lane].fma::<S>(result[lane], products[lane]);
-                    }
-                }
-                let mut log_total = [T::ZERO; LANES];
-                log_total[..inside].copy_from_slice(&kept[head.number(first)..head.number(first) + inside]);
-
-                for_keys::<T, S>(keys, |j| head.slice(x, head.input(1, j)), queries, |j, sums| {
-                    for lane in 0..LANES {
-                        let hidden = j > first + lane;
-                        let score = if hidden { T::NEG_INFINITY } else { sums[lane] * scale - log_total[lane] };
-                        weights[j][lane] = score.exp_fast::<S>();
-                    }
-                });
-                for_keys::<T, S>(keys, |j| head.slice(x, head.input(2, j)), upstream, |j, sums| {
-                    match &mask {
-                        None => {
-                            for lane in 0..LANES {
-                                slopes[j][lane] = weights[j][lane] * (sums[lane] - products[lane]) * scale;
-                            }
-                        }
-                        Some(mask) => {
-                            let factors: Lanes<T> = head.factors(mask, first, j);
-                            for lane in 0..LANES {
-                                let inner = factors[lane].fma::<S>(sums[lane], -products[lane]);
-                                slopes[j][lane] = weights[j][lane] * inner * scale;
-                                weights[j][lane] *= factors[lane];
-                            }
-                        }
-                    }
-                });
-                weighted_columns::<T, S>(slopes, |j| head.slice(x, head.input(1, j)), columns);
-                for lane in 0..inside {
-                    let start = head.input(0, first + lane);
-                    for (dx, column) in dx[start..start + sizes.width].iter_mut().zip(&*columns) {
-                        *dx += column[lane];
-                    }
-                }
-                for j in 0..keys {
-                    let (key, value) = (head.input(1, j), head.input(2, j));
-                    add_weighted_rows::<T, S>(&mut dx[key..key + sizes.width], &slopes[j], inside, |lane| {
-                        head.slice(x, head.input(0, first + lane))
-                    });
-                    add_weighted_rows::<T, S>(&mut dx[value..value + sizes.width], &weights[j], inside, |lane| {
-                        head.slice(dy, head.result(first + lane))
-                    });
-                }
-            }
+    /// D of each query: upstream gradient times result.
+    fn inner_products<'a, T>(y: &'a [T], dy: &'a [T], block: Block) -> [T; LANES] {
+        let mut inner = [T::ZERO; LANES];
+        for (lane, inner) in inner[..block.lanes].iter_mut().enumerate() {
+            let start = block.result(block.first + lane);
+            let row = start..start + block.sizes.width;
+            *inner = dot::<T, S>(&y[row.clone()], &dy[row]);
         }
+        inner
     }
 }
 
@@ -409,30 +261,29 @@ impl Op<1> for CausalAttention {
         let mask = self.mask(context);
         let number = <S as Number>::Primal::from_f64;
         let scale = number(1.0 / (sizes.width as f64).sqrt());
+        let columns = sizes.columns();
         let (mut weights, mut column) = (Vec::new(), Vec::new());
-        for row in 0..sizes.sequences * sizes.time {
-            let (sequence, i) = (row / sizes.time, row % sizes.time);
-            for head in 0..sizes.heads {
-                let head = Head {
-                    sizes,
-                    sequence,
-                    head,
-                };
-                let query = head.slice(x.data, head.input(0, i));
-                let score = |j| S::dot(query, head.slice(x.data, head.input(1, j))) * scale;
-                let scores: Vec<S> = (0..=i).map(score).collect();
-                weights.clone_from(&scores);
-                S::softmax(&scores, &mut weights);
-                if let Some(mask) = mask {
-                    let first = head.number(i) * sizes.time;
-                    for (j, weight) in weights.iter_mut().enumerate() {
-                        *weight *= number(mask.factor(first + j));
+        for (row, x) in x.data.chunks_exact(3 * columns * sizes.time).enumerate() {
+            for i in 0..sizes.time {
+                for head in 0..sizes.heads {
+                    let part = |part: usize, position: usize| {
+                        &x[(3 * position + part) * columns + head * sizes.width..][..sizes.width]
+                    };
+                    let score = |j| S::dot(part(0, i), part(1, j)) * scale;
+                    let scores: Vec<S> = (0..=i).map(score).collect();
+                    weights.clone_from(&scores);
+                    S::softmax(&scores, &mut weights);
+                    if let Some(mask) = mask {
+                        let first = ((row * sizes.heads + head) * sizes.time + i) * sizes.time;
+                        for (j, weight) in weights.iter_mut().enumerate() {
+                            *weight *= number(mask.factor(first + j));
+                        }
                     }
-                }
-                for c in 0..sizes.width {
-                    column.clear();
-                    column.extend((0..=i).map(|j| x.data[head.input(2, j) + c]));
-                    y.push(S::dot(&weights, &column));
+                    for c in 0..sizes.width {
+                        column.clear();
+                        column.extend((0..=i).map(|j| part(2, j)[c]));
+                        y.push(S::dot(&weights, &column));
+                    }
                 }
             }
         }
@@ -446,8 +297,28 @@ impl Op<1> for CausalAttention {
         saved: &mut [T],
     ) {
         let sizes = Sizes::new(x.shape, self.heads);
-        let scratch = run.scratch.take((2 * sizes.width + sizes.time) * LANES);
-        attend(x.data, y, saved, sizes, self.mask(&run.context), scratch);
+        let mask = self.mask(&run.context);
+        let scale = T::ONE / T::from_usize(sizes.width).sqrt();
+        let (scores, panel) = run.scratch.take_two(sizes.scores(), sizes.panel());
+        for block in sizes.blocks() {
+            let scores = &mut scores[..block.keys() * LANES];
+            let kept = &mut saved[block.number()..][..block.lanes];
+            let products = Destination::set(scores, LANES);
+            gemm(
+                block.seen(1, x.data),
+                block.queries(x.data).t(),
+                products,
+                panel,
+            );
+            weigh(scores, block, scale, mask, kept);
+            let results = Destination::set(&mut y[block.result(block.first)..], sizes.columns());
+            gemm(
+                block.scores(scores).t(),
+                block.seen(2, x.data),
+                results,
+                panel,
+            );
+        }
     }
 
     fn backward<T: Element>(
@@ -459,21 +330,42 @@ impl Op<1> for CausalAttention {
         dy: &[T],
         [dx]: [Option<&mut [T]>; 1],
     ) {
+        let Some(dx) = dx else { return };
         let sizes = Sizes::new(x.shape, self.heads);
-        if let Some(dx) = dx {
-            let scratch = run.scratch.take((3 * sizes.width + 2 * sizes.time) * LANES);
-            attend_backward(
-                Finished {
-                    x: x.data,
-                    y,
-                    kept: saved,
-                    dy,
-                },
-                dx,
-                sizes,
-                self.mask(&run.context),
-                scratch,
+        let mask = self.mask(&run.context);
+        let scale = T::ONE / T::from_usize(sizes.width).sqrt();
+        let stride = 3 * sizes.columns();
+        let (scratch, panel) = run.scratch.take_two(2 * sizes.scores(), sizes.panel());
+        let (scores, slopes) = scratch.split_at_mut(sizes.scores());
+        for block in sizes.blocks() {
+            let (queries, upstream) = (block.queries(x.data), block.results(dy));
+            let len = block.keys() * LANES;
+            let (scores, slopes) = (&mut scores[..len], &mut slopes[..len]);
+            let kept = &saved[block.number()..][..block.lanes];
+            gemm(
+                block.seen(1, x.data),
+                queries.t(),
+                Destination::set(scores, LANES),
+                panel,
             );
+            gemm(
+                block.seen(2, x.data),
+                upstream.t(),
+                Destination::set(slopes, LANES),
+                panel,
+            );
+            let inner = inner_products(y, dy, block);
+            weigh_backward(scores, slopes, block, scale, mask, kept, inner);
+            let mut add =
+                |a, b, start| gemm(a, b, Destination::add(&mut dx[start..], stride), panel);
+            let (weights, slopes) = (block.scores(scores), block.scores(slopes));
+            add(
+                slopes.t(),
+                block.seen(1, x.data),
+                block.input(0, block.first),
+            );
+            add(slopes, queries, block.input(1, 0));
+            add(weights, upstream, block.input(2, 0));
         }
     }
 }

@@ -8,7 +8,7 @@ use burtorch_core::Scalar;
 
 use super::mismatch;
 use crate::kernels::elementwise::{self, add_row, map_leaving_slope, product};
-use crate::kernels::gemm::{Matrix, Store, gemm, panel_len};
+use crate::kernels::gemm::{Destination, Matrix, gemm, panel_len};
 use crate::kernels::rows::add_column_sums;
 use crate::{Context, Element, Op, Result, Run, Shape, View};
 
@@ -113,7 +113,8 @@ impl<const N: usize> Op<N> for Linear {
             Matrix::new(x[0].data, rows, inputs),
             Matrix::new(x[1].data, outputs, inputs),
         );
-        gemm(a, w.t(), z, Store::Set, run.scratch.take(panel_len(inputs)));
+        let panel = run.scratch.take(panel_len(inputs));
+        gemm(a, w.t(), Destination::set(z, outputs), panel);
         if let Some(b) = x.get(2) {
             add_row(z, b.data);
         }
@@ -155,22 +156,12 @@ impl<const N: usize> Op<N> for Linear {
         };
         let dz_matrix = Matrix::new(dz, rows, outputs);
         if let Some(dx) = &mut dx[0] {
-            gemm(
-                dz_matrix,
-                Matrix::new(x[1].data, outputs, inputs),
-                dx,
-                Store::Add,
-                panel,
-            );
+            let w = Matrix::new(x[1].data, outputs, inputs);
+            gemm(dz_matrix, w, Destination::add(dx, inputs), panel);
         }
         if let Some(dw) = &mut dx[1] {
-            gemm(
-                dz_matrix.t(),
-                Matrix::new(x[0].data, rows, inputs),
-                dw,
-                Store::Add,
-                panel,
-            );
+            let x = Matrix::new(x[0].data, rows, inputs);
+            gemm(dz_matrix.t(), x, Destination::add(dw, inputs), panel);
         }
         if let Some(Some(db)) = dx.get_mut(2) {
             add_column_sums(db, dz);

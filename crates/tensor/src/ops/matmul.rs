@@ -5,7 +5,7 @@
 use burtorch_core::Scalar;
 
 use super::mismatch;
-use crate::kernels::gemm::{Matrix, Store, gemm, panel_len};
+use crate::kernels::gemm::{Destination, Matrix, gemm, panel_len};
 use crate::{Context, Element, Op, Result, Run, Shape, View};
 
 /// The product of stacks of matrices. Inputs: `[.., M, K]` and `[.., K, N]` with equal leading dimensions → `[.., M, N]`.
@@ -64,8 +64,7 @@ impl Op<2> for MatMul {
             gemm(
                 Matrix::new(a, m, k),
                 Matrix::new(b, k, n),
-                c,
-                Store::Set,
+                Destination::set(c, n),
                 panel,
             );
         }
@@ -91,8 +90,7 @@ impl Op<2> for MatMul {
                 gemm(
                     Matrix::new(dc, m, n),
                     Matrix::new(b, k, n).t(),
-                    da,
-                    Store::Add,
+                    Destination::add(da, k),
                     panel,
                 );
             }
@@ -107,8 +105,7 @@ impl Op<2> for MatMul {
                 gemm(
                     Matrix::new(a, m, k).t(),
                     Matrix::new(dc, m, n),
-                    db,
-                    Store::Add,
+                    Destination::add(db, n),
                     panel,
                 );
             }
