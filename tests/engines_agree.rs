@@ -133,7 +133,7 @@ fn any_config() -> impl Strategy<Value = ModelConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn for_any_model(config in any_config(), sequences in 1..4_usize, seed: u64) {
         let model = Model::<f64>::rough(&config, seed).map_err(failure)?;

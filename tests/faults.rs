@@ -4,10 +4,10 @@
 #![forbid(unsafe_code)]
 
 use burtorch_gpt::model::{Gpt, ModelConfig};
-use burtorch_nn::{Builder, Dropout, Layer};
 use burtorch_tensor::ops::{self, Activation};
 use burtorch_tensor::{
-    Context, Element, Engine, Error, Indices, Op, ParamId, Params, Shape, TensorEngine, Workspace,
+    Context, Element, Engine, Error, Indices, Op, ParamId, Params, ScalarEngine, Shape,
+    TensorEngine, Workspace,
 };
 use burtorch_tests::{
     Batch, Differentiated, Input, Model, Outcome, close, close_by_tensor, differentiate, noise,
@@ -18,8 +18,6 @@ on_both_engines! {
     f32, f64: f02_masked_and_fully_masked_rows_of_attention;
     f32, f64: f03_layer_norm_of_large_close_numbers;
     f32, f64: f04_layer_norm_of_a_constant_row;
-    f32, f64: f06_dropout_at_its_edges;
-    f32, f64: f06_dropout_keeps_the_mean_and_its_mask;
     f32, f64: f07_gelu_tails;
     f32, f64: f08_cross_entropy_of_large_logits;
     f32, f64: f14_tensors_used_twice;
@@ -28,7 +26,6 @@ on_both_engines! {
     f32, f64: f17_several_roots_and_many_calls;
     f32, f64: f19_constants_unused_parameters_and_order;
     f32, f64: f20_roots_that_are_no_scalars;
-    f32, f64: f23_handles_of_another_pass;
     f32, f64: f37_tied_weights;
 }
 
@@ -120,7 +117,7 @@ fn f03_layer_norm_of_large_close_numbers<T: Element, W: Workspace<T>>() -> Outco
 fn f04_layer_norm_of_a_constant_row<T: Element, W: Workspace<T>>() -> Outcome {
     let op = ops::LayerNorm { epsilon: 1e-5 };
     let found = run::<T, W, 2>(
-        op.clone(),
+        op,
         [(&[4], &[5.0; 4]), (&[4], &[1.0; 4])],
         &[1.0, 2.0, 3.0, 4.0],
     )?;
@@ -142,86 +139,6 @@ fn f04_layer_norm_of_a_constant_row<T: Element, W: Workspace<T>>() -> Outcome {
         found.gradients[0].iter().all(|dx| dx.is_finite()),
         "{:?}",
         found.gradients[0]
-    );
-    Ok(())
-}
-
-/// The layer on the numbers 1, 2, 3: its result, and the gradient of the sum of its results.
-fn dropout<T: Element, W: Workspace<T>>(
-    probability: f64,
-    training: bool,
-) -> Outcome<(Vec<f64>, Vec<f64>)> {
-    let (mut params, ids) = store::<T>(&[(&[3], &[1.0, 2.0, 3.0])])?;
-    let layer = Dropout::new(&mut Builder::new(&mut params, 1), "dropout", probability)?;
-    let (mut workspace, mut gradients) = (W::default(), vec![T::ZERO; 3]);
-    let mut e = workspace.bind(
-        &params,
-        Context {
-            training,
-            key: 7,
-            find_non_finite: true,
-            ..Context::default()
-        },
-    );
-    let x = e.param(ids[0])?;
-    let y = layer.forward(&mut e, x)?;
-    e.backward(y, &[T::ONE; 3], &mut gradients)?;
-    let wide = |numbers: &[T]| {
-        numbers
-            .iter()
-            .map(|number| number.to_f64())
-            .collect::<Vec<_>>()
-    };
-    Ok((wide(e.value(y).data), wide(&gradients)))
-}
-
-fn f06_dropout_at_its_edges<T: Element, W: Workspace<T>>() -> Outcome {
-    let unchanged = (vec![1.0, 2.0, 3.0], vec![1.0; 3]);
-    assert_eq!(dropout::<T, W>(0.0, true)?, unchanged);
-    assert_eq!(dropout::<T, W>(1.0, true)?, (vec![0.0; 3], vec![0.0; 3]));
-    assert_eq!(dropout::<T, W>(0.3, false)?, unchanged);
-    for probability in [1.2, -0.1, f64::NAN] {
-        assert!(
-            dropout::<T, W>(probability, true).is_err(),
-            "a probability of {probability} passes the layer"
-        );
-        let op = ops::Dropout {
-            probability,
-            stream: 0,
-        };
-        assert!(
-            run::<T, W, 1>(op, [(&[1], &[1.0])], &[1.0]).is_err(),
-            "a probability of {probability} passes the op"
-        );
-    }
-    Ok(())
-}
-
-fn f06_dropout_keeps_the_mean_and_its_mask<T: Element, W: Workspace<T>>() -> Outcome {
-    const COUNT: usize = 1_000_000;
-    let context = Context {
-        training: true,
-        key: 7,
-        ..Context::default()
-    };
-    let ones = vec![1.0; COUNT];
-    let op = ops::Dropout {
-        probability: 0.25,
-        stream: 3,
-    };
-    let found = differentiate::<T, W, 1>(op, [(&[COUNT], &ones)], context, &ones)?;
-    let mean = found.result.iter().sum::<f64>() / COUNT as f64;
-    assert!((mean - 1.0).abs() < 0.003, "the mean is {mean}");
-    let kept = T::from_f64(4.0 / 3.0).to_f64();
-    assert!(
-        found
-            .result
-            .iter()
-            .all(|&y| y == 0.0 || (y - kept).abs() < 1e-6)
-    );
-    assert_eq!(
-        found.gradients[0], found.result,
-        "with ones on both sides the gradient is the mask, and so is the result"
     );
     Ok(())
 }
@@ -251,11 +168,15 @@ fn f07_gelu_tails<T: Element, W: Workspace<T>>() -> Outcome {
         // Through the fused form as well: y = gelu(x·1).
         let inputs: [Input<'_>; 2] = [(&[2, 1], &[1e20, -1e20]), (&[1, 1], &[1.0])];
         let fused = run::<T, W, 2>(ops::Linear { activation }, inputs, &[1.0, 1.0])?;
-        assert_eq!(fused.gradients[0], [1.0, 0.0], "{activation:?}");
+        close(
+            &format!("{activation:?}"),
+            &fused.gradients[0],
+            &[1.0, 0.0],
+            1e-12,
+        )?;
     }
     let alone = run::<T, W, 1>(ops::GeluTanh, [(&[2], &[1e20, -1e20])], &[1.0, 1.0])?;
-    assert_eq!(alone.gradients[0], [1.0, 0.0]);
-    Ok(())
+    close("alone", &alone.gradients[0], &[1.0, 0.0], 1e-12)
 }
 
 fn f08_cross_entropy_of_large_logits<T: Element, W: Workspace<T>>() -> Outcome {
@@ -269,7 +190,7 @@ fn f08_cross_entropy_of_large_logits<T: Element, W: Workspace<T>>() -> Outcome {
             find_non_finite: true,
             ..Context::default()
         };
-        differentiate::<T, W, 1>(op.clone(), [(&[1, logits.len()], logits)], context, &[1.0])
+        differentiate::<T, W, 1>(op, [(&[1, logits.len()], logits)], context, &[1.0])
     };
     let far = entropy(&[100.0, 0.0, -100.0], 2)?;
     close("loss", &far.result, &[200.0], 1e-6)?;
@@ -293,7 +214,7 @@ fn f12_sums_of_many_f32() -> Outcome {
     close(
         "of 0.1",
         &reduce(0.1, 10_000_000)?,
-        &[1_000_000.0149, 0.1],
+        &[1_000_000.014_9, 0.1],
         1e-5,
     )
 }
@@ -463,31 +384,37 @@ fn f20_roots_that_are_no_scalars<T: Element, W: Workspace<T>>() -> Outcome {
     close("of a leaf", &gradients, &[2.0, 40.0, 1.0], 0.0)
 }
 
-fn f23_handles_of_another_pass<T: Element, W: Workspace<T>>() -> Outcome {
-    let (params, ids) = store::<T>(&[(&[1], &[5.0])])?;
-    let mut workspace = W::default();
-    let mut e = workspace.bind(&params, Context::default());
-    let x = e.param(ids[0])?;
-    let stale = square(&mut e, x)?;
-    drop(e);
-    let (mut same, mut other) = (workspace, W::default());
-    for workspace in [&mut same, &mut other] {
-        let mut e = workspace.bind(&params, Context::default());
-        let x = e.param(ids[0])?;
-        square(&mut e, x)?;
-        let mut gradients = vec![T::ZERO];
-        assert!(
-            matches!(e.apply(ops::Relu, [stale]), Err(Error::Foreign { .. })),
-            "an op takes a stale handle"
-        );
-        let root = e.backward(stale, &[T::ONE], &mut gradients);
-        assert!(
-            matches!(root, Err(Error::Foreign { .. })),
-            "backward takes a stale handle"
-        );
-    }
-    Ok(())
+/// A pass refuses the handles of another one. (In code that is generic over the engine they have different types, so that
+/// this does not even compile; hence a macro.)
+macro_rules! refuses_foreign_handles {
+    ($name:ident, $workspace:ty) => {
+        #[test]
+        fn $name() -> Outcome {
+            let (params, ids) = store::<f64>(&[(&[1], &[5.0])])?;
+            let (mut one, mut another) = (<$workspace>::new(), <$workspace>::new());
+            let mut e = one.bind(&params, Context::default());
+            let x = e.param(ids[0])?;
+            let foreign = square(&mut e, x)?;
+
+            let mut e = another.bind(&params, Context::default());
+            let x = e.param(ids[0])?;
+            square(&mut e, x)?;
+            let result = e.apply(ops::Relu, [foreign]);
+            assert!(
+                matches!(result, Err(Error::Foreign { .. })),
+                "an op takes a foreign handle"
+            );
+            let result = e.backward(foreign, &[1.0], &mut [0.0]);
+            assert!(
+                matches!(result, Err(Error::Foreign { .. })),
+                "backward takes a foreign handle"
+            );
+            Ok(())
+        }
+    };
 }
+refuses_foreign_handles! { f23_tensor_handles_of_another_pass, TensorEngine<f64> }
+refuses_foreign_handles! { f23_scalar_handles_of_another_pass, ScalarEngine<f64> }
 
 /// Vocabulary 3, embedding 2; the same random numbers in all tensors that both have.
 fn small_head<T: Element>(tied_head: bool) -> Outcome<Model<T>> {

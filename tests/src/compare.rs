@@ -10,6 +10,24 @@ use crate::Outcome;
 /// # Errors
 /// The position, both values and the scale of the first element that is too far off, or both lengths if they differ.
 pub fn close<T: Element>(what: &str, found: &[T], expected: &[f64], tolerance: f64) -> Outcome {
+    close_at(what, found, expected, tolerance, scale_of(expected))
+}
+
+/// The largest finite magnitude.
+fn scale_of(numbers: &[f64]) -> f64 {
+    numbers
+        .iter()
+        .filter(|x| x.is_finite())
+        .fold(0.0, |scale, x| scale.max(x.abs()))
+}
+
+fn close_at<T: Element>(
+    what: &str,
+    found: &[T],
+    expected: &[f64],
+    tolerance: f64,
+    scale: f64,
+) -> Outcome {
     if found.len() != expected.len() {
         return Err(format!(
             "{what}: expected {} numbers, found {}",
@@ -18,16 +36,14 @@ pub fn close<T: Element>(what: &str, found: &[T], expected: &[f64], tolerance: f
         )
         .into());
     }
-    let scale = expected
-        .iter()
-        .filter(|x| x.is_finite())
-        .fold(0.0, |scale: f64, x| scale.max(x.abs()));
     for (position, (found, &expected)) in found.iter().map(|x| x.to_f64()).zip(expected).enumerate()
     {
-        // The comparison is written so that NaN fails it.
-        if found != expected && !((found - expected).abs() <= tolerance * scale) {
+        // NaN is neither near nor equal.
+        let near = (found - expected).abs() <= tolerance * scale;
+        if !near && found != expected {
+            let judged = format!("at a scale of {scale:e} and a tolerance of {tolerance:e}");
             return Err(format!(
-                "{what}[{position}]: expected {expected:e}, found {found:e}, at a scale of {scale:e} and a tolerance of {tolerance:e}"
+                "{what}[{position}]: expected {expected:e}, found {found:e}, {judged}"
             )
             .into());
         }
@@ -40,6 +56,10 @@ pub fn close<T: Element>(what: &str, found: &[T], expected: &[f64], tolerance: f
 pub fn tolerance<T: Element>(double: f64, single: f64) -> f64 {
     if T::NAME == "f64" { double } else { single }
 }
+
+/// How far below the whole buffer a tensor may be before it is judged by the whole: terms of that size that cancel leave
+/// their rounding behind, and nothing else.
+const CANCELLED: f64 = 1e-4;
 
 /// [`close`] for each tensor of two flat buffers by itself, so that a small gradient is not judged by a large one.
 ///
@@ -58,13 +78,17 @@ pub fn close_by_tensor<T: Element, U: Element>(
         )
         .into());
     }
-    let compare = |name: &str, range: std::ops::Range<usize>| {
-        close(name, &found[range.clone()], &expected[range], tolerance)
-    };
-    params
-        .entries()
-        .iter()
-        .try_for_each(|entry| compare(&entry.name, entry.range()))
+    let floor = CANCELLED * scale_of(expected);
+    params.entries().iter().try_for_each(|entry| {
+        let (found, expected) = (&found[entry.range()], &expected[entry.range()]);
+        close_at(
+            &entry.name,
+            found,
+            expected,
+            tolerance,
+            scale_of(expected).max(floor),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -102,12 +126,21 @@ mod tests {
         let mut params = Params::<f64>::new();
         params.add("large", Shape::new(&[1])?, &[0.0])?;
         params.add("small", Shape::new(&[1])?, &[0.0])?;
-        close_by_tensor(&params, &[1e6 + 1e-4, 1e-6], &[1e6, 1e-6], 1e-9)?;
-        let message = close_by_tensor(&params, &[1e6, 1.01e-6], &[1e6, 1e-6], 1e-9)
-            .unwrap_err()
-            .to_string();
+        close_by_tensor(&params, &[1.0 + 1e-10, 1e-3], &[1.0, 1e-3], 1e-9)?;
+        let wrong = close_by_tensor(&params, &[1.0, 1e-3 + 1e-10], &[1.0, 1e-3], 1e-9);
+        let message = wrong.unwrap_err().to_string();
         assert!(message.starts_with("small[0]"), "{message}");
-        assert!(close_by_tensor(&params, &[1e6], &[1e6], 1e-9).is_err());
+        assert!(close_by_tensor(&params, &[1.0], &[1.0], 1e-9).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn judges_what_has_cancelled_by_the_whole() -> Outcome {
+        let mut params = Params::<f64>::new();
+        params.add("large", Shape::new(&[1])?, &[0.0])?;
+        params.add("cancelled", Shape::new(&[1])?, &[0.0])?;
+        close_by_tensor(&params, &[1.0, 3e-17], &[1.0, -2e-17], 1e-10)?;
+        assert!(close_by_tensor(&params, &[1.0, 3e-14], &[1.0, -2e-17], 1e-10).is_err());
         Ok(())
     }
 }
