@@ -6,9 +6,10 @@ use crate::tidy;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 
-/// Runs the tests, if any file holds unsafe code.
+/// Runs the tests, if any file of a crate holds unsafe code; the allocator that tests count with needs no proof of its own.
 pub(crate) fn check(counts: &mut Counts) -> Result<()> {
-    let files = tidy::files_with_unsafe()?;
+    let mut files = tidy::files_with_unsafe()?;
+    files.retain(|file| file.starts_with("crates/"));
     if files.is_empty() {
         println!("no file holds unsafe code: nothing to check");
         return Ok(());

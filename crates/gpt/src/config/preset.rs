@@ -7,7 +7,7 @@ use super::{ActivationKind, OptimizerKind};
 use crate::model::ModelConfig;
 
 /// Steps when no preset is named: the small model on the embedded text, ended within a minute on two cores.
-pub const DEFAULT_STEPS: u64 = 1000;
+pub const DEFAULT_STEPS: u64 = 1500;
 
 /// A model, and how it is trained unless something else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
