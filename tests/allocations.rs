@@ -8,8 +8,8 @@ use std::cell::Cell;
 
 use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer, clip_by_global_norm};
-use burtorch_tensor::{Context, Element, Engine, Params, TensorEngine, Workspace};
-use burtorch_tests::{Batch, Outcome};
+use burtorch_tensor::{Context, Element, Engine, Params, Pieces, TensorEngine, Workspace};
+use burtorch_tests::{Batch, Outcome, accumulate};
 
 thread_local! {
     /// Calls of the allocator by this thread; tests run side by side, each on its own thread.
@@ -183,6 +183,31 @@ fn a_smaller_batch_after_a_larger_one_allocates_nothing() -> Outcome {
             training.step(&large, 2)
         })?;
         assert_eq!(calls, 0, "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn micro_batches_on_one_thread_allocate_nothing() -> Outcome {
+    for (name, config) in presets() {
+        let mut params = Params::<f32>::new();
+        let gpt = Gpt::new(&config, &mut params, 1)?;
+        let batches = [Batch::random(&config, 1, 1), Batch::random(&config, 1, 2)];
+        let mut pieces = Pieces::<f32, TensorEngine<f32>>::new(1)?;
+        let mut gradients = vec![0.0; params.len()];
+        let mut step = || -> Outcome {
+            let work = |piece: usize,
+                        workspace: &mut TensorEngine<f32>,
+                        params: &Params<f32>,
+                        sum: &mut [f32]| {
+                accumulate(&gpt, params, workspace, &batches[piece], Some(1), sum).map(drop)
+            };
+            pieces
+                .run(&params, &mut gradients, batches.len(), work)
+                .map(drop)
+        };
+        step()?;
+        assert_eq!(calls_of(step)?, 0, "{name}");
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer, clip_by_global_norm}
 use burtorch_tensor::{Element, Params, Pieces, ScalarEngine, TensorEngine, Workspace};
 use burtorch_tests::{Batch, Outcome, accumulate, base_style, mini_style};
 
-const PIECES: usize = 5;
+/// Too many to be shared out evenly among any number of threads above one.
+const PIECES: usize = 11;
 
 /// The bits of every loss and of the parameters at the end.
 type Bits = (Vec<u64>, Vec<u64>);
