@@ -1,5 +1,7 @@
 //! The exact engine: every op records its formula on the scalar tape, the granularity of the BurTorch paper.
 
+use std::marker::PhantomData;
+
 use burtorch_core::{Tape, Var};
 
 use crate::{Context, Element, Engine, Error, Op, ParamId, Params, Result, Shape, View, Workspace};
@@ -61,8 +63,26 @@ struct Place {
 }
 
 /// Handle of a tensor of a [`ScalarPass`].
+///
+/// It borrows the engine as the pass does, so it cannot outlive the pass, and it knows the tape's address, by which
+/// another engine refuses it.
+///
+/// ```compile_fail,E0499
+/// use burtorch_tensor::{Context, Engine, Error, Params, Shape, ScalarEngine, Workspace, ops};
+///
+/// fn stale(params: &Params<f64>) -> Result<(), Error> {
+///     let mut engine = ScalarEngine::new();
+///     let x = engine.bind(params, Context::default()).constant(&[1.0], Shape::SCALAR)?;
+///     engine.bind(params, Context::default()).apply(ops::Relu, [x])?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScalarRef(usize);
+pub struct ScalarRef<'a> {
+    tape: usize,
+    index: usize,
+    pass: PhantomData<&'a ()>,
+}
 
 /// One pass of the [`ScalarEngine`].
 pub struct ScalarPass<'a, T: Element> {
@@ -71,7 +91,7 @@ pub struct ScalarPass<'a, T: Element> {
     variables: Vec<Var<'a, T>>,
     values: &'a mut Vec<T>,
     tensors: Vec<Place>,
-    bound: Vec<Option<ScalarRef>>,
+    bound: Vec<Option<ScalarRef<'a>>>,
     params: &'a Params<T>,
     context: Context<'a>,
     result: Vec<Var<'a, T>>,
@@ -79,22 +99,33 @@ pub struct ScalarPass<'a, T: Element> {
 }
 
 impl<'a, T: Element> ScalarPass<'a, T> {
-    fn push(&mut self, shape: Shape, variables: impl Iterator<Item = Var<'a, T>>) -> ScalarRef {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self.tape).addr()
+    }
+
+    fn push(&mut self, shape: Shape, variables: impl Iterator<Item = Var<'a, T>>) -> ScalarRef<'a> {
         let start = self.variables.len();
         self.variables.extend(variables);
         self.values
             .extend(self.variables[start..].iter().map(|v| v.value()));
         self.tensors.push(Place { start, shape });
-        ScalarRef(self.tensors.len() - 1)
+        ScalarRef {
+            tape: self.address(),
+            index: self.tensors.len() - 1,
+            pass: PhantomData,
+        }
     }
 
-    fn place(&self, x: ScalarRef) -> Result<Place> {
-        let count = self.tensors.len();
-        self.tensors.get(x.0).copied().ok_or(Error::Foreign {
-            what: "tensor",
-            index: x.0,
-            count,
-        })
+    fn place(&self, x: ScalarRef<'a>) -> Result<Place> {
+        let place = self.tensors.get(x.index);
+        place
+            .filter(|_| x.tape == self.address())
+            .copied()
+            .ok_or(Error::Foreign {
+                what: "tensor",
+                index: x.index,
+                count: self.tensors.len(),
+            })
     }
 
     fn variables(&self, place: Place) -> &[Var<'a, T>] {
@@ -104,9 +135,9 @@ impl<'a, T: Element> ScalarPass<'a, T> {
 
 impl<'a, T: Element> Engine for ScalarPass<'a, T> {
     type Elem = T;
-    type Tensor = ScalarRef;
+    type Tensor = ScalarRef<'a>;
 
-    fn param(&mut self, id: ParamId) -> Result<ScalarRef> {
+    fn param(&mut self, id: ParamId) -> Result<ScalarRef<'a>> {
         let entry = self.params.entry(id)?;
         if let Some(bound) = self.bound[id.0] {
             return Ok(bound);
@@ -120,7 +151,7 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
         Ok(x)
     }
 
-    fn constant(&mut self, data: &[T], shape: Shape) -> Result<ScalarRef> {
+    fn constant(&mut self, data: &[T], shape: Shape) -> Result<ScalarRef<'a>> {
         if data.len() != shape.len() {
             return Err(Error::Length {
                 what: format!("constant of shape {shape}"),
@@ -132,7 +163,11 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
         Ok(self.push(shape, data.iter().map(|&v| tape.constant(v))))
     }
 
-    fn apply<const N: usize, O: Op<N>>(&mut self, op: O, x: [ScalarRef; N]) -> Result<ScalarRef> {
+    fn apply<const N: usize, O: Op<N>>(
+        &mut self,
+        op: O,
+        x: [ScalarRef<'a>; N],
+    ) -> Result<ScalarRef<'a>> {
         let mut places = [Place {
             start: 0,
             shape: Shape::SCALAR,
@@ -167,15 +202,20 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
         Ok(y)
     }
 
-    fn value(&self, x: ScalarRef) -> View<'_, T> {
-        let Place { start, shape } = self.tensors[x.0];
+    fn value(&self, x: ScalarRef<'a>) -> View<'_, T> {
+        assert_eq!(
+            x.tape,
+            self.address(),
+            "a tensor handle is valid in the pass that made it"
+        );
+        let Place { start, shape } = self.tensors[x.index];
         View {
             data: &self.values[start..start + shape.len()],
             shape,
         }
     }
 
-    fn backward(&mut self, root: ScalarRef, seed: &[T], gradients: &mut [T]) -> Result<()> {
+    fn backward(&mut self, root: ScalarRef<'a>, seed: &[T], gradients: &mut [T]) -> Result<()> {
         let place = self.place(root)?;
         let check = |what: &str, expected, found| match expected == found {
             true => Ok(()),
@@ -191,7 +231,7 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
         self.tape.backward(self.variables(place), seed)?;
         for (entry, bound) in self.params.entries().iter().zip(&self.bound) {
             if let Some(x) = bound {
-                let first = self.variables[self.tensors[x.0].start].id()?;
+                let first = self.variables[self.tensors[x.index].start].id()?;
                 self.tape.add_grads(first, &mut gradients[entry.range()])?;
             }
         }

@@ -6,6 +6,7 @@
 //! that are there, so that from the second pass on nothing is allocated.
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::{
@@ -19,10 +20,25 @@ const MAX_INPUTS: usize = 4;
 const ALIGN: usize = 16;
 
 /// Handle of a tensor of a [`TensorPass`].
+///
+/// It borrows the engine as the pass does, so it cannot outlive the pass, and it knows the engine's address, by which
+/// another engine refuses it.
+///
+/// ```compile_fail,E0499
+/// use burtorch_tensor::{Context, Engine, Error, Params, Shape, TensorEngine, Workspace, ops};
+///
+/// fn stale(params: &Params<f64>) -> Result<(), Error> {
+///     let mut engine = TensorEngine::new();
+///     let x = engine.bind(params, Context::default()).constant(&[1.0], Shape::SCALAR)?;
+///     engine.bind(params, Context::default()).apply(ops::Relu, [x])?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TensorRef {
-    pass: u64,
+pub struct TensorRef<'a> {
+    engine: usize,
     index: usize,
+    pass: PhantomData<&'a ()>,
 }
 
 /// Where a tensor's numbers are.
@@ -118,7 +134,6 @@ struct Node<T> {
 
 /// The memory of the tensor engine.
 pub struct TensorEngine<T> {
-    pass: u64,
     slots: Vec<Slot>,
     /// The slot of each parameter that the pass has used.
     bound: Vec<Option<usize>>,
@@ -138,7 +153,6 @@ impl<T: Element> TensorEngine<T> {
     #[must_use]
     pub fn new() -> Self {
         TensorEngine {
-            pass: 0,
             slots: Vec::new(),
             bound: Vec::new(),
             nodes: Vec::new(),
@@ -159,8 +173,20 @@ impl<T: Element> TensorEngine<T> {
         numbers * size_of::<T>() + self.scratch.bytes()
     }
 
-    fn slot(&self, x: TensorRef) -> Result<usize> {
-        if x.pass == self.pass && x.index < self.slots.len() {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn handle<'a>(&self, index: usize) -> TensorRef<'a> {
+        TensorRef {
+            engine: self.address(),
+            index,
+            pass: PhantomData,
+        }
+    }
+
+    fn slot(&self, x: TensorRef<'_>) -> Result<usize> {
+        if x.engine == self.address() && x.index < self.slots.len() {
             Ok(x.index)
         } else {
             Err(Error::Foreign {
@@ -171,12 +197,9 @@ impl<T: Element> TensorEngine<T> {
         }
     }
 
-    fn push_slot(&mut self, slot: Slot) -> TensorRef {
+    fn push_slot<'a>(&mut self, slot: Slot) -> TensorRef<'a> {
         self.slots.push(slot);
-        TensorRef {
-            pass: self.pass,
-            index: self.slots.len() - 1,
-        }
+        self.handle(self.slots.len() - 1)
     }
 
     /// Reserves room for a result and returns its start.
@@ -358,7 +381,6 @@ impl<T: Element> Workspace<T> for TensorEngine<T> {
     type Pass<'a> = TensorPass<'a, T>;
 
     fn bind<'a>(&'a mut self, params: &'a Params<T>, context: Context<'a>) -> TensorPass<'a, T> {
-        self.pass += 1;
         self.slots.clear();
         self.bound.clear();
         self.bound.resize(params.entries().len(), None);
@@ -371,17 +393,14 @@ impl<T: Element> Workspace<T> for TensorEngine<T> {
     }
 }
 
-impl<T: Element> Engine for TensorPass<'_, T> {
+impl<'a, T: Element> Engine for TensorPass<'a, T> {
     type Elem = T;
-    type Tensor = TensorRef;
+    type Tensor = TensorRef<'a>;
 
-    fn param(&mut self, id: ParamId) -> Result<TensorRef> {
+    fn param(&mut self, id: ParamId) -> Result<TensorRef<'a>> {
         let entry = self.params.entry(id)?;
         if let Some(index) = self.engine.bound[id.0] {
-            return Ok(TensorRef {
-                pass: self.engine.pass,
-                index,
-            });
+            return Ok(self.engine.handle(index));
         }
         let place = Place::Param(entry.offset);
         let x = self.engine.push_slot(Slot {
@@ -394,7 +413,7 @@ impl<T: Element> Engine for TensorPass<'_, T> {
         Ok(x)
     }
 
-    fn constant(&mut self, data: &[T], shape: Shape) -> Result<TensorRef> {
+    fn constant(&mut self, data: &[T], shape: Shape) -> Result<TensorRef<'a>> {
         if data.len() != shape.len() {
             return Err(Error::Length {
                 what: format!("constant of shape {shape}"),
@@ -416,8 +435,8 @@ impl<T: Element> Engine for TensorPass<'_, T> {
     fn apply<const N: usize, O: Op<N>>(
         &mut self,
         op: O,
-        mut x: [TensorRef; N],
-    ) -> Result<TensorRef> {
+        mut x: [TensorRef<'a>; N],
+    ) -> Result<TensorRef<'a>> {
         const { assert!(N >= 1 && N <= MAX_INPUTS, "an op has one to four inputs") };
         // Kernels write the gradients of their inputs side by side, so one tensor used twice is read through a copy.
         for i in 1..N {
@@ -454,9 +473,10 @@ impl<T: Element> Engine for TensorPass<'_, T> {
         Ok(y)
     }
 
-    fn value(&self, x: TensorRef) -> View<'_, T> {
+    fn value(&self, x: TensorRef<'a>) -> View<'_, T> {
         assert_eq!(
-            x.pass, self.engine.pass,
+            x.engine,
+            self.engine.address(),
             "a tensor handle is valid in the pass that made it"
         );
         view(
@@ -466,7 +486,7 @@ impl<T: Element> Engine for TensorPass<'_, T> {
         )
     }
 
-    fn backward(&mut self, root: TensorRef, seed: &[T], gradients: &mut [T]) -> Result<()> {
+    fn backward(&mut self, root: TensorRef<'a>, seed: &[T], gradients: &mut [T]) -> Result<()> {
         let engine = &mut *self.engine;
         let root = engine.slot(root)?;
         let slot = engine.slots[root];
