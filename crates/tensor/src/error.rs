@@ -119,3 +119,15 @@ pub enum Error {
 
 /// The crate's result type.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Refuses a number of values that is not the one needed.
+pub(crate) fn check_len(what: impl std::fmt::Display, expected: usize, found: usize) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Length {
+        what: what.to_string(),
+        expected,
+        found,
+    })
+}

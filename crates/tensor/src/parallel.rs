@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::error::check_len;
 use crate::kernels::elementwise::add_into;
 use crate::{Element, Error, Params, Result, Workspace};
 
@@ -71,15 +72,7 @@ impl<T: Element, W: Workspace<T>> Pieces<T, W> {
         R: Send,
         E: From<Error> + Send,
     {
-        if gradients.len() != params.len() {
-            let what = "gradients".into();
-            return Err(Error::Length {
-                what,
-                expected: params.len(),
-                found: gradients.len(),
-            }
-            .into());
-        }
+        check_len("gradients", params.len(), gradients.len())?;
         gradients.fill(T::ZERO);
         let groups = pieces.min(GROUPS);
         let bounds = |group: usize| group * pieces / groups..(group + 1) * pieces / groups;

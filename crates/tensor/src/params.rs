@@ -2,6 +2,7 @@
 
 use ndarray::{ArrayViewD, ArrayViewMutD};
 
+use crate::error::check_len;
 use crate::{Element, Error, Result, Shape};
 
 /// Handle of one parameter tensor in a [`Params`] store.
@@ -51,13 +52,7 @@ impl<T: Element> Params<T> {
     /// [`Error::DuplicateName`], or [`Error::Length`] if `values` does not fit the shape.
     pub fn add(&mut self, name: impl Into<String>, shape: Shape, values: &[T]) -> Result<ParamId> {
         let name = name.into();
-        if values.len() != shape.len() {
-            return Err(Error::Length {
-                what: name,
-                expected: shape.len(),
-                found: values.len(),
-            });
-        }
+        check_len(&name, shape.len(), values.len())?;
         if self.find(&name).is_some() {
             return Err(Error::DuplicateName { name });
         }
@@ -143,13 +138,7 @@ impl<T: Element> Params<T> {
     /// As [`Params::entry`]; [`Error::Length`] if the buffer has another layout.
     pub fn array_in<'a>(&self, id: ParamId, buffer: &'a [T]) -> Result<ArrayViewD<'a, T>> {
         let entry = self.entry(id)?;
-        if buffer.len() != self.len() {
-            return Err(Error::Length {
-                what: "flat buffer".into(),
-                expected: self.len(),
-                found: buffer.len(),
-            });
-        }
+        check_len("flat buffer", self.len(), buffer.len())?;
         Ok(array_of(&buffer[entry.range()], entry.shape))
     }
 }

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use burtorch_core::{Tape, Var};
 
+use crate::error::check_len;
 use crate::{Context, Element, Engine, Error, Op, ParamId, Params, Result, Shape, View, Workspace};
 
 /// The memory of the scalar engine: a tape that is cleared, not freed, from pass to pass.
@@ -152,13 +153,7 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
     }
 
     fn constant(&mut self, data: &[T], shape: Shape) -> Result<ScalarRef<'a>> {
-        if data.len() != shape.len() {
-            return Err(Error::Length {
-                what: format!("constant of shape {shape}"),
-                expected: shape.len(),
-                found: data.len(),
-            });
-        }
+        check_len("constant", shape.len(), data.len())?;
         let tape = self.tape;
         Ok(self.push(shape, data.iter().map(|&v| tape.constant(v))))
     }
@@ -217,16 +212,8 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
 
     fn backward(&mut self, root: ScalarRef<'a>, seed: &[T], gradients: &mut [T]) -> Result<()> {
         let place = self.place(root)?;
-        let check = |what: &str, expected, found| match expected == found {
-            true => Ok(()),
-            false => Err(Error::Length {
-                what: what.into(),
-                expected,
-                found,
-            }),
-        };
-        check("seed of the root", place.shape.len(), seed.len())?;
-        check("gradients", self.params.len(), gradients.len())?;
+        check_len("seed of the root", place.shape.len(), seed.len())?;
+        check_len("gradients", self.params.len(), gradients.len())?;
         self.tape.zero_grads();
         self.tape.backward(self.variables(place), seed)?;
         for (entry, bound) in self.params.entries().iter().zip(&self.bound) {

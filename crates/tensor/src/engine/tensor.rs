@@ -9,6 +9,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::error::check_len;
 use crate::{
     Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Shape, View,
     Workspace,
@@ -414,13 +415,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
     }
 
     fn constant(&mut self, data: &[T], shape: Shape) -> Result<TensorRef<'a>> {
-        if data.len() != shape.len() {
-            return Err(Error::Length {
-                what: format!("constant of shape {shape}"),
-                expected: shape.len(),
-                found: data.len(),
-            });
-        }
+        check_len("constant", shape.len(), data.len())?;
         let start = self.engine.reserve_value(data.len());
         self.engine.values[start..start + data.len()].copy_from_slice(data);
         let place = Place::Arena(start);
@@ -490,16 +485,8 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         let engine = &mut *self.engine;
         let root = engine.slot(root)?;
         let slot = engine.slots[root];
-        let check = |what: &str, expected, found| match expected == found {
-            true => Ok(()),
-            false => Err(Error::Length {
-                what: what.into(),
-                expected,
-                found,
-            }),
-        };
-        check("seed of the root", slot.shape.len(), seed.len())?;
-        check("gradients", self.params.len(), gradients.len())?;
+        check_len("seed of the root", slot.shape.len(), seed.len())?;
+        check_len("gradients", self.params.len(), gradients.len())?;
         if let Place::Param(_) = slot.place {
             gradients[slot.param_range()]
                 .iter_mut()
