@@ -24,19 +24,20 @@
 //! - [`value_and_grad`] is the same in one line; [`gradcheck`] compares a gradient with differences of the function.
 //! - [`Tape`] explains recording, marks, and gradients that add up; [`Var`] which values have a gradient of their own.
 //! - [`Scalar`] lists the ops. [`graph::Graph`] is a recording to draw and look through.
+//! - [`Dual`] numbers carry a derivative along: [`jvp`] and [`jacobian_forward`] with them, [`jacobian`] by a tape.
 //!
-//! For second derivatives record on a tape of tape variables, `Tape<Var<f64>>`: everything here is generic over the number type.
+//! For second derivatives, [`hvp`] multiplies the Hessian with a direction and [`hessian`] gives all of it. They record on a tape of
+//! dual numbers; everything here is generic over the number type, so a tape of tape variables, `Tape<Var<f64>>`, works too.
 //!
 //! ```
-//! use burtorch_core::Tape;
+//! use burtorch_core::{Scalar, hvp};
 //!
-//! let inner = Tape::new();
-//! let x = inner.var(3.0);
-//! let outer = Tape::new();
-//! let y = outer.var(x);
-//! (y * y * y).backward()?;
-//! y.grad()?.backward()?;
-//! assert_eq!(x.grad()?, 18.0); // (x³)″ = 6x
+//! fn energy<S: Scalar>(x: &[S]) -> S {
+//!     x[0].cube() * x[1] + x[1].exp()
+//! }
+//! let at = hvp(|x| energy(x), &[3.0, 0.0], &[1.0, 2.0])?;
+//! assert_eq!(at.gradient, [0.0, 28.0]); // 3x²y, x³ + eʸ
+//! assert_eq!(at.product, [54.0, 29.0]); // (6xy, 3x²)·(1, 2), (3x², eʸ)·(1, 2)
 //! # Ok::<(), burtorch_core::Error>(())
 //! ```
 //!
@@ -65,13 +66,15 @@
 //! | `mean`, `mean_of_squares`, `variance` of nothing | NaN | |
 //! | `dot`, `softmax` of different lengths | NaN | an [`Error`] from the tape |
 //! | a branch whose outer derivative is exactly 0 | | 0, even if its own is infinite or NaN |
-//! | an infinite outer derivative times an inner 0 | | NaN |
+//! | an infinite outer derivative times an inner 0 | | NaN; 0 in forward mode, see [`Dual`](Dual#conventions) |
 //!
 //! Subnormal numbers are computed with, never flushed. Sums are added pairwise. A mistake in recording (tapes mixed, a full tape)
 //! yields NaN at once and its [`Error`] from the next `backward`, `grad` or `check`; nothing here panics.
 #![forbid(unsafe_code)]
 
 mod check;
+mod derivatives;
+mod dual;
 mod error;
 mod float;
 pub mod graph;
@@ -82,6 +85,8 @@ mod tape;
 mod var;
 
 pub use check::{GradCheck, Report, gradcheck};
+pub use derivatives::{Curvature, HessianVector, hessian, hvp, jacobian, jacobian_forward, jvp};
+pub use dual::Dual;
 pub use error::Error;
 pub use float::Float;
 pub use scalar::{Number, Operators, Scalar};

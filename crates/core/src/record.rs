@@ -118,7 +118,7 @@ macro_rules! recorded_scalar {
             }
             #[inline]
             fn stop_gradient(self) -> Self {
-                Self::detached(self.value())
+                Self::detached(self.value().stop_gradient())
             }
             #[inline]
             fn is_zero(self) -> bool {

@@ -118,6 +118,18 @@ pub trait Scalar:
         if outer.is_zero() { outer } else { self * outer }
     }
 
+    /// This times `tangent`, but exactly zero wherever either is zero, even if the other is infinite or NaN.
+    ///
+    /// It is the chain rule of forward mode ([`Dual`](crate::Dual)), where a tangent of zero means that nothing there moves.
+    #[inline]
+    fn chain_forward(self, tangent: Self) -> Self {
+        if self.is_zero() {
+            self
+        } else {
+            self.chain(tangent)
+        }
+    }
+
     /// `on_positive` where this is greater than zero, `otherwise` elsewhere (also where this is NaN).
     ///
     /// Only the chosen one takes part in the gradient.

@@ -153,7 +153,8 @@ impl<T: Scalar> Storage<T> {
                     .iter()
                     .zip(&self.partials[start..end])
                 {
-                    adjoints[parent as usize] += partial * adjoint;
+                    // Not a mere product: some of the numbers in the adjoint may be zero.
+                    adjoints[parent as usize] += partial.chain(adjoint);
                 }
             }
             end = start;
