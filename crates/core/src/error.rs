@@ -1,4 +1,6 @@
-//! What can go wrong on a tape or in a gradient check.
+//! What can go wrong on a tape, in a program, or in a gradient check.
+
+use std::path::PathBuf;
 
 /// Errors of this crate.
 ///
@@ -73,6 +75,62 @@ pub enum Error {
         end: usize,
         /// One past the last node there is.
         len: usize,
+    },
+
+    /// A program was recorded from code that looks at a value, which there is none of before the program is evaluated.
+    #[error(
+        "`{op}` asked for a value while a program was recorded: choose with select, max, min, at_least, relu or abs instead"
+    )]
+    NoValue {
+        /// The method that asked.
+        op: &'static str,
+    },
+
+    /// The program holds as many values as it may.
+    #[error("the program is full: expected at most {limit} values")]
+    ProgramFull {
+        /// How many it may hold.
+        limit: usize,
+    },
+
+    /// A list of another length than the program has.
+    #[error("expected {expected} {what}, found {found}")]
+    WrongCount {
+        /// What they are: `inputs`, `outputs`, `seeds`, …
+        what: &'static str,
+        /// How many there must be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+
+    /// An input that the program does not have.
+    #[error("expected an input below {inputs}, found input {input}")]
+    NoSuchInput {
+        /// The input asked for.
+        input: usize,
+        /// How many inputs there are.
+        inputs: usize,
+    },
+
+    /// A file could not be read or written.
+    #[error("{}: {message}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The kind of failure.
+        kind: std::io::ErrorKind,
+        /// What the system says.
+        message: String,
+    },
+
+    /// Bytes that are not a program, or not a sound one.
+    #[error("not a sound program: byte {offset}: {problem}")]
+    BadProgram {
+        /// Where the problem is.
+        offset: usize,
+        /// What was expected and found.
+        problem: String,
     },
 
     /// [`gradcheck`](crate::gradcheck) found a derivative that disagrees with the differences of the function.

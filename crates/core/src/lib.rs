@@ -25,6 +25,7 @@
 //! - [`Tape`] explains recording, marks, and gradients that add up; [`Var`] which values have a gradient of their own.
 //! - [`Scalar`] lists the ops. [`graph::Graph`] is a recording to draw and look through.
 //! - [`Dual`] numbers carry a derivative along: [`jvp`] and [`jacobian_forward`] with them, [`jacobian`] by a tape.
+//! - [`Program`] is a function recorded once and evaluated at many inputs; the module [`program`] explains it.
 //!
 //! For second derivatives, [`hvp`] multiplies the Hessian with a direction and [`hessian`] gives all of it. They record on a tape of
 //! dual numbers; everything here is generic over the number type, so a tape of tape variables, `Tape<Var<f64>>`, works too.
@@ -72,6 +73,7 @@
 //! yields NaN at once and its [`Error`] from the next `backward`, `grad` or `check`; nothing here panics.
 #![forbid(unsafe_code)]
 
+mod atomic_file;
 mod check;
 mod derivatives;
 mod dual;
@@ -79,6 +81,7 @@ mod error;
 mod float;
 pub mod graph;
 mod ops;
+pub mod program;
 mod record;
 mod scalar;
 mod tape;
@@ -89,6 +92,7 @@ pub use derivatives::{Curvature, HessianVector, hessian, hvp, jacobian, jacobian
 pub use dual::Dual;
 pub use error::Error;
 pub use float::Float;
+pub use program::Program;
 pub use scalar::{Number, Operators, Scalar};
 pub use tape::{Mark, NodeId, Tape};
 pub use var::Var;

@@ -19,8 +19,9 @@ mod tests;
 
 /// Calls the macro `$then` with the rows of ops with one argument.
 macro_rules! unary_rows {
-    ($then:ident) => {
+    ($then:ident $($before:tt)*) => {
         $then! {
+            $($before)*
             /// 1/x. Derivative −1/x².
             recip { value: |x| 1.0 / x, partial: |x, y| -(y * y), domain: -60.0..60.0, corners: [0.0] }
             /// x². Derivative 2x.
@@ -118,8 +119,9 @@ macro_rules! unary_rows {
 
 /// Calls the macro `$then` with the rows of ops with two arguments.
 macro_rules! binary_rows {
-    ($then:ident) => {
+    ($then:ident $($before:tt)*) => {
         $then! {
+            $($before)*
             /// xᵉ with a variable exponent. Derivatives e·xᵉ⁻¹, which is 0 for e = 0 also at x = 0, and xᵉ ln x, which is 0
             /// for x = 0 and e ≥ 0, and NaN for x < 0.
             pow {
@@ -153,8 +155,9 @@ macro_rules! operator_rows {
 
 /// Calls the macro `$then` with the rows of ops over one slice.
 macro_rules! reduction_rows {
-    ($then:ident) => {
+    ($then:ident $($before:tt)*) => {
         $then! {
+            $($before)*
             /// Σ xᵢ, added pairwise so that the error grows with the logarithm of the count; 0 for no terms.
             sum { domain: -60.0..60.0 }
             /// Π xᵢ; 1 for no factors. Each derivative is the product of the others, right also with zeros among them.

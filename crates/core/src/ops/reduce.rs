@@ -190,10 +190,25 @@ pub(crate) mod partials {
 }
 
 /// Writes exp(x(i)) / Σ exp(x(j)) to `out`, zeros if every x(i) is −∞.
+#[inline]
 pub(crate) fn weights<T: Scalar>(x: impl Fn(usize) -> T, out: &mut [T]) {
-    let exponentials = Exponentials::of(out.len(), &x);
+    let shift = finite_maximum(out.len(), &x);
     for (i, weight) in out.iter_mut().enumerate() {
-        *weight = exponentials.weight(x(i));
+        *weight = (x(i) - shift).exp();
+    }
+    let total = sum(out.len(), |i| out[i]);
+    for weight in out {
+        *weight = where_zero(total, constant(0.0), *weight / total);
+    }
+}
+
+/// Turns the gradients of the results of softmax, which are `weights`, into those of its arguments:
+/// wᵢ(gᵢ − Σ wⱼgⱼ), where what nothing flows back from contributes nothing.
+#[inline]
+pub(crate) fn softmax_pull_back<T: Scalar>(weights: &[T], gradients: &mut [T]) {
+    let mean = sum(weights.len(), |i| weights[i].chain(gradients[i]));
+    for (gradient, weight) in gradients.iter_mut().zip(weights) {
+        *gradient = weight.chain(*gradient - mean);
     }
 }
 

@@ -1,0 +1,601 @@
+//! Programs: recorded at no point at all, right at every point.
+//! Cases with a number are faults that software of this kind is known for.
+
+use std::thread;
+
+use burtorch_core::program::{Evaluator, Symbol};
+use burtorch_core::{Error, Float, Program, Scalar, Tape, Var};
+
+/// Runs a generic test for both float types.
+macro_rules! both {
+    ($($name:ident)*) => {$(
+        mod $name {
+            #[test]
+            fn f32() {
+                super::$name::<f32>();
+            }
+            #[test]
+            fn f64() {
+                super::$name::<f64>();
+            }
+        }
+    )*};
+}
+
+both! {
+    f01_softmax_and_logsumexp_do_not_overflow
+    f02_masked_rows
+    f05_saturation
+    f09_roots_at_zero
+    f10_powers
+    f11_ties_and_kinks
+    f12_long_sums
+    f13_subnormal_numbers
+    f14_a_value_used_twice
+    f15_compound_assignment
+    f16_gradients_do_not_pile_up
+    f17_several_outputs
+    f18_dead_branches
+    f19_detached_and_unused
+    f20_outputs_and_seeds
+    f21_a_million_instructions
+    f23_misuse
+    f23_threads_agree
+    choices_are_made_anew
+    looking_at_values_is_an_error
+    constants_are_folded
+    equal_results_are_computed_once
+    what_no_output_needs_is_left_out
+    constants_stand_on_either_side
+}
+
+fn c<F: Float>(x: f64) -> F {
+    F::from_f64(x)
+}
+
+fn floats<F: Float>(xs: &[f64]) -> Vec<F> {
+    xs.iter().map(|&x| c(x)).collect()
+}
+
+/// The evaluator of a function with one output.
+fn recorded<F: Float>(
+    inputs: usize,
+    function: impl for<'p> FnOnce(&[Symbol<'p, F>]) -> Symbol<'p, F>,
+) -> Evaluator<F> {
+    Program::record(inputs, function).unwrap().evaluator()
+}
+
+/// Value and gradient at `x`, as `f64`.
+fn at<F: Float>(evaluator: &mut Evaluator<F>, x: &[f64]) -> (f64, Vec<f64>) {
+    let (value, gradient) = evaluator.value_and_gradient(&floats(x)).unwrap();
+    (
+        value.to_f64(),
+        gradient.iter().map(|g| g.to_f64()).collect(),
+    )
+}
+
+/// Equal to a relative 1e-6 or 1e-12, or absolutely below 1; NaN and infinities only to themselves.
+#[track_caller]
+fn assert_near<F: Float>(found: (f64, Vec<f64>), value: f64, gradient: &[f64]) {
+    let tolerance = if F::NAME == "f32" { 1e-6 } else { 1e-12 };
+    let near = |found: f64, expected: f64| {
+        found == expected
+            || found.is_nan() && expected.is_nan()
+            || (found - expected).abs() <= tolerance * expected.abs().max(1.0)
+    };
+    let same = near(found.0, value)
+        && found.1.len() == gradient.len()
+        && found.1.iter().zip(gradient).all(|(&f, &e)| near(f, e));
+    assert!(
+        same,
+        "expected {value:e} and {gradient:?}, found {found:?} ({})",
+        F::NAME
+    );
+}
+
+fn f01_softmax_and_logsumexp_do_not_overflow<F: Float>() {
+    let mut total = recorded::<F>(3, |x| Scalar::logsumexp(x));
+    let weights = [0.09003057317038046, 0.24472847105479764, 0.6652409557748219];
+    assert_near::<F>(
+        at(&mut total, &[1000.0, 1001.0, 1002.0]),
+        1002.4076059644443,
+        &weights,
+    );
+    let low = f64::NEG_INFINITY;
+    assert_eq!(at(&mut total, &[low; 3]), (low, vec![0.0; 3]));
+    let mut second = recorded::<F>(3, |x| {
+        let mut out = x.to_vec();
+        Scalar::softmax(x, &mut out);
+        out[1]
+    });
+    let p = weights[1];
+    let gradient = [-p * weights[0], p - p * p, -p * weights[2]];
+    assert_near::<F>(at(&mut second, &[1000.0, 1001.0, 1002.0]), p, &gradient);
+}
+
+fn f02_masked_rows<F: Float>() {
+    let program = Program::record_many(3, |x: &[Symbol<'_, F>]| {
+        let mut out = x.to_vec();
+        Scalar::softmax(x, &mut out);
+        out
+    })
+    .unwrap();
+    let mut evaluator = program.evaluator();
+    let mut run = |x: &[f64]| {
+        let (weights, gradient) = evaluator
+            .values_and_gradient(&floats(x), &floats(&[1.0, 2.0, 3.0]))
+            .unwrap();
+        (weights.to_vec(), gradient.to_vec())
+    };
+    let low = f64::NEG_INFINITY;
+    assert_eq!(
+        run(&[low, 0.0, 0.0]),
+        (floats(&[0.0, 0.5, 0.5]), floats(&[0.0, -0.25, 0.25]))
+    );
+    assert_eq!(run(&[low; 3]), (floats(&[0.0; 3]), floats(&[0.0; 3])));
+}
+
+fn f05_saturation<F: Float>() {
+    let mut f = recorded::<F>(3, |x| x[0].sigmoid() + x[1].softplus() + x[2].tanh());
+    assert_eq!(
+        at(&mut f, &[-1000.0, 100.0, 1e30]),
+        (101.0, vec![0.0, 1.0, 0.0])
+    );
+    assert_eq!(
+        at(&mut f, &[1000.0, -1000.0, -1e30]),
+        (0.0, vec![0.0, 0.0, 0.0])
+    );
+    let mut tanh = recorded::<F>(1, |x| x[0].tanh());
+    assert!((at(&mut tanh, &[10.0]).1[0] - 8.2446144558e-9).abs() < 1e-14);
+}
+
+fn f09_roots_at_zero<F: Float>() {
+    let mut norm = recorded::<F>(2, |x| Scalar::norm(x));
+    assert_eq!(at(&mut norm, &[0.0, 0.0]), (0.0, vec![0.0; 2]));
+    assert_near::<F>(at(&mut norm, &[3.0, 4.0]), 5.0, &[0.6, 0.8]);
+    let mut root = recorded::<F>(1, |x| x[0].sqrt());
+    assert_eq!(at(&mut root, &[0.0]), (0.0, vec![f64::INFINITY]));
+    let mut dead = recorded::<F>(2, |x| x[0].sqrt() * x[1]);
+    assert_eq!(at(&mut dead, &[0.0, 0.0]), (0.0, vec![0.0; 2]));
+    let mut constant = recorded::<F>(1, |x| x[0].sqrt() * F::ZERO);
+    assert_eq!(at(&mut constant, &[0.0]), (0.0, vec![0.0]));
+}
+
+fn f10_powers<F: Float>() {
+    let mut zeroth = recorded::<F>(2, |x| x[0].powi(0) + x[1].powf(F::ZERO));
+    assert_eq!(at(&mut zeroth, &[0.0, 1.0]), (2.0, vec![0.0; 2]));
+    let mut pow = recorded::<F>(2, |x| x[0].pow(x[1]));
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    for (a, b, value, to_a, to_b) in [
+        (0.0, 0.0, 1.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0, 1.0, 0.0),
+        (0.0, 2.0, 0.0, 0.0, 0.0),
+        (-2.0, 3.0, -8.0, 12.0, nan),
+        (-2.0, 2.0, 4.0, -4.0, nan),
+        (-8.0, 1.0 / 3.0, nan, nan, nan),
+        (0.0, -1.0, inf, -inf, -inf),
+        (0.0, 0.5, 0.0, inf, 0.0),
+    ] {
+        assert_near::<F>(at(&mut pow, &[a, b]), value, &[to_a, to_b]);
+        // With a plain exponent, recorded for each.
+        let mut powf = recorded::<F>(1, |x| x[0].powf(c(b)));
+        assert_near::<F>(at(&mut powf, &[a]), value, &[to_a]);
+        // Where the exponent is an input without gradient, no logarithm of the base is taken.
+        let program = Program::record(2, |x: &[Symbol<'_, F>]| x[0].pow(x[1])).unwrap();
+        let mut to_base = program.evaluator_for(&[0]).unwrap();
+        assert_near::<F>(at(&mut to_base, &[a, b]), value, &[to_a]);
+    }
+    let mut cubed = recorded::<F>(1, |x| x[0].powi(3) - x[0].powi(-1));
+    assert_near::<F>(at(&mut cubed, &[-2.0]), -7.5, &[12.25]);
+}
+
+fn f11_ties_and_kinks<F: Float>() {
+    let mut relu = recorded::<F>(1, |x| x[0].relu());
+    let mut abs = recorded::<F>(1, |x| x[0].abs());
+    for (x, to_relu, to_abs) in [(0.0, 0.0, 0.0), (3.0, 1.0, 1.0), (-3.0, 0.0, -1.0)] {
+        assert_eq!(at(&mut relu, &[x]).1, [to_relu]);
+        assert_eq!(at(&mut abs, &[x]).1, [to_abs]);
+    }
+    let mut max = recorded::<F>(3, |x| x[0].max(x[1]).max(x[2]));
+    assert_eq!(at(&mut max, &[2.0, 5.0, 5.0]), (5.0, vec![0.0, 1.0, 0.0]));
+    assert_eq!(at(&mut max, &[7.0, 5.0, 6.0]), (7.0, vec![1.0, 0.0, 0.0]));
+    let mut min = recorded::<F>(2, |x| x[0].min(x[1]));
+    assert_eq!(at(&mut min, &[3.0, 3.0]), (3.0, vec![1.0, 0.0]));
+    assert_eq!(at(&mut min, &[4.0, 3.0]), (3.0, vec![0.0, 1.0]));
+    for (a, b) in [(f64::NAN, 1.0), (1.0, f64::NAN)] {
+        assert!(at(&mut min, &[a, b]).0.is_nan() && at(&mut max, &[a, b, 0.0]).0.is_nan());
+    }
+}
+
+fn f12_long_sums<F: Float>() {
+    let program = Program::<F>::record(1, |x| {
+        let terms = vec![x[0]; 2_000_000];
+        Scalar::sum(&terms)
+    })
+    .unwrap();
+    let tenth = f64::from(0.1_f32);
+    let (value, gradient) = at(&mut program.evaluator(), &[tenth]);
+    assert!((value - 2_000_000.0 * tenth).abs() < 1.0);
+    assert_eq!(gradient, [2_000_000.0]);
+}
+
+fn f13_subnormal_numbers<F: Float>() {
+    let tiny = F::MIN_POSITIVE / c(4.0);
+    let mut product = recorded::<F>(2, |x| x[0] * x[1]);
+    let (value, gradient) = product.value_and_gradient(&[tiny, c(0.5)]).unwrap();
+    assert_eq!((value, gradient), (tiny * c(0.5), &[c(0.5), tiny][..]));
+    assert!(value > F::ZERO);
+}
+
+#[allow(clippy::eq_op, reason = "x / x is the case")]
+fn f14_a_value_used_twice<F: Float>() {
+    let mut doubled = recorded::<F>(1, |x| {
+        let b = x[0] + x[0];
+        b + b
+    });
+    assert_eq!(at(&mut doubled, &[1.0]), (4.0, vec![4.0]));
+    let mut f = recorded::<F>(1, |x| x[0] * x[0] + x[0] - x[0] / x[0]);
+    assert_eq!(at(&mut f, &[3.0]), (11.0, vec![7.0]));
+}
+
+fn f15_compound_assignment<F: Float>() {
+    let program = Program::<F>::record_many(1, |x| {
+        let mut y = x[0] * x[0];
+        let before = y;
+        y *= y;
+        y += x[0];
+        vec![y, before]
+    })
+    .unwrap();
+    let mut evaluator = program.evaluator();
+    let found = evaluator
+        .values_and_gradient(&[c(3.0)], &floats(&[1.0, 0.0]))
+        .unwrap();
+    assert_eq!(found, (&floats(&[84.0, 9.0])[..], &[c(109.0)][..]));
+}
+
+fn f16_gradients_do_not_pile_up<F: Float>() {
+    let mut f = recorded::<F>(1, |x| (x[0] * x[0]) * (x[0] * x[0]));
+    for _ in 0..20 {
+        assert_eq!(at(&mut f, &[1.5]).1, [13.5]);
+        assert_eq!(at(&mut f, &[3.0]), (81.0, vec![108.0]));
+    }
+    // Nor does a gradient that is not a number stay behind.
+    let mut f = recorded::<F>(1, |x| x[0].ln().sqrt());
+    assert!(at(&mut f, &[-1.0]).1[0].is_nan());
+    assert_near::<F>(
+        at(&mut f, &[std::f64::consts::E]),
+        1.0,
+        &[0.5 / std::f64::consts::E],
+    );
+}
+
+fn f17_several_outputs<F: Float>() {
+    let program = Program::<F>::record_many(1, |x| {
+        let h = x[0] * x[0];
+        vec![h.cube(), h * h, x[0], x[0].constant_like(F::ONE), h.cube()]
+    })
+    .unwrap();
+    let mut evaluator = program.evaluator();
+    let mut slope = |seeds: [f64; 5]| {
+        let found = evaluator.values_and_gradient(&[c(3.0)], &floats(&seeds));
+        found.unwrap().1[0].to_f64()
+    };
+    assert_eq!(slope([1.0, 0.0, 0.0, 0.0, 0.0]), 1458.0);
+    assert_eq!(slope([0.0, 1.0, 0.0, 0.0, 0.0]), 108.0);
+    assert_eq!(slope([1.0, 1.0, 1.0, 1.0, 0.0]), 1567.0);
+    assert_eq!(slope([0.0, 0.0, 0.0, 0.0, 2.0]), 2916.0);
+    let mut doubled = recorded::<F>(1, |x| (0..18).fold(x[0], |y, _| y + y));
+    for _ in 0..300 {
+        assert_eq!(at(&mut doubled, &[1.5]).1, [262_144.0]);
+    }
+}
+
+fn f18_dead_branches<F: Float>() {
+    let mut root = recorded::<F>(1, |x| x[0].select(x[0].sqrt(), x[0].constant_like(F::ZERO)));
+    assert_eq!(at(&mut root, &[-1.0]), (0.0, vec![0.0]));
+    assert_eq!(at(&mut root, &[4.0]), (2.0, vec![0.25]));
+    let mut quotient = recorded::<F>(1, |x| x[0].select(x[0], x[0] / F::ZERO));
+    assert_eq!(at(&mut quotient, &[1.0]), (1.0, vec![1.0]));
+    let mut steep = recorded::<F>(1, |x| x[0].select(x[0], (x[0] * c::<F>(1000.0)).exp()));
+    assert_eq!(at(&mut steep, &[2.0]), (2.0, vec![1.0]));
+    let (mut divide, infinite) = (recorded::<F>(2, |x| x[0] / x[1]), f64::INFINITY);
+    assert_eq!(
+        at(&mut divide, &[1.0, 0.0]),
+        (infinite, vec![infinite, -infinite])
+    );
+    assert!(at(&mut divide, &[0.0, 0.0]).0.is_nan());
+    let mut flat = recorded::<F>(2, |x| (x[0].ln() * x[1]).relu());
+    assert_eq!(at(&mut flat, &[0.0, 1.0]), (0.0, vec![0.0; 2]));
+    // An infinite gradient of a choice does not reach what was not chosen.
+    let mut chosen = recorded::<F>(2, |x| x[0].select(x[0].constant_like(F::ZERO), x[1]).sqrt());
+    assert_eq!(at(&mut chosen, &[1.0, 5.0]), (0.0, vec![0.0; 2]));
+    let mut sums = recorded::<F>(3, |x| Scalar::sum(&[x[0].ln() * x[1], x[2]]).relu());
+    assert_eq!(at(&mut sums, &[0.0, 1.0, 1.0]).1, [0.0; 3]);
+}
+
+fn f19_detached_and_unused<F: Float>() {
+    let mut f = recorded::<F>(2, |x| x[0] * x[0].stop_gradient());
+    assert_eq!(at(&mut f, &[3.0, 4.0]), (9.0, vec![3.0, 0.0]));
+    for swapped in [false, true] {
+        let mut f = recorded::<F>(1, |x| {
+            let (o1, o2) = (x[0] * c::<F>(2.0), x[0] * c::<F>(3.0) * F::ZERO);
+            if swapped { o2 + o1 } else { o1 + o2 }
+        });
+        assert_eq!(at(&mut f, &[5.0]).1, [2.0]);
+    }
+    let mut constant = recorded::<F>(1, |x| x[0].constant_like(c(7.0)));
+    assert_eq!(at(&mut constant, &[1.0]), (7.0, vec![0.0]));
+    let nothing = Program::<F>::record_many(0, |_| Vec::new()).unwrap();
+    let mut evaluator = nothing.evaluator();
+    assert_eq!(
+        evaluator.values_and_gradient(&[], &[]),
+        Ok((&[][..], &[][..]))
+    );
+}
+
+fn f20_outputs_and_seeds<F: Float>() {
+    let program = Program::<F>::record_many(2, |x| x.iter().map(|x| x.square()).collect()).unwrap();
+    let mut evaluator = program.evaluator();
+    let x = floats(&[1.0, 2.0]);
+    let (values, gradient) = evaluator
+        .values_and_gradient(&x, &floats(&[1.0, 10.0]))
+        .unwrap();
+    assert_eq!(
+        (values, gradient),
+        (&floats(&[1.0, 4.0])[..], &floats(&[2.0, 40.0])[..])
+    );
+    let wrong = |what, expected, found| {
+        Err::<(), _>(Error::WrongCount {
+            what,
+            expected,
+            found,
+        })
+    };
+    let ones = floats(&[1.0; 3]);
+    assert_eq!(
+        evaluator.values_and_gradient(&x, &ones).map(|_| ()),
+        wrong("seeds", 2, 3)
+    );
+    assert_eq!(
+        evaluator.value_and_gradient(&x).map(|_| ()),
+        wrong("outputs", 1, 2)
+    );
+    assert_eq!(evaluator.values(&ones).map(|_| ()), wrong("inputs", 2, 3));
+    let mut leaf = recorded::<F>(1, |x| x[0]);
+    assert_eq!(at(&mut leaf, &[5.0]), (5.0, vec![1.0]));
+}
+
+fn f21_a_million_instructions<F: Float>() {
+    let run = || {
+        let program = Program::<F>::record(1, |x| {
+            let mut y = x[0];
+            for _ in 0..1_000_000 {
+                y += x[0];
+            }
+            y
+        })
+        .unwrap();
+        let (value, gradient) = at(&mut program.evaluator(), &[1.0]);
+        (program.len(), value, gradient)
+    };
+    let small_stack = thread::Builder::new().stack_size(2 << 20);
+    let result = small_stack.spawn(run).unwrap().join().unwrap();
+    assert_eq!(result, (1_000_000, 1_000_001.0, vec![1_000_001.0]));
+}
+
+fn f23_misuse<F: Float>() {
+    // Symbols of one recording in another.
+    let mut inner = None;
+    let outer = Program::<F>::record(1, |x| {
+        inner = Program::<F>::record(1, |y| {
+            let _ = x[0] + y[0];
+            y[0]
+        })
+        .err();
+        x[0]
+    });
+    let mixed = Error::MixedTapes { op: "add" };
+    assert_eq!(inner, Some(mixed.clone()));
+    assert_eq!(outer.unwrap_err(), mixed);
+    // Lists of different lengths.
+    let wrong = Program::<F>::record(3, |x| Scalar::dot(x, &x[..2]));
+    assert_eq!(
+        wrong.unwrap_err(),
+        Error::LengthMismatch {
+            op: "dot",
+            expected: 3,
+            found: 2
+        }
+    );
+    let program = Program::<F>::record(2, |x| x[0] * x[1]).unwrap();
+    assert_eq!(
+        program.evaluator_for(&[0, 2]).unwrap_err(),
+        Error::NoSuchInput {
+            input: 2,
+            inputs: 2
+        }
+    );
+}
+
+fn f23_threads_agree<F: Float>() {
+    let program =
+        Program::<F>::record(1, |x| (0..20_000).fold(x[0], |y, _| y * x[0] + F::ONE)).unwrap();
+    let gradient = || at(&mut program.evaluator(), &[0.3]).1[0].to_bits();
+    let expected = gradient();
+    thread::scope(|scope| {
+        for thread in [(); 4].map(|()| scope.spawn(gradient)) {
+            assert_eq!(thread.join().unwrap(), expected);
+        }
+    });
+}
+
+fn choices_are_made_anew<F: Float>() {
+    fn formula<S: Scalar>(x: S) -> S {
+        let one = S::constant(S::Primal::ONE);
+        let chosen = x.select(x.square(), x * S::Primal::from_f64(3.0));
+        chosen + x.relu() + x.abs() + x.max(one) * x.min(one) + x.at_least(one) * x
+    }
+    let mut evaluator = recorded::<F>(1, |x| formula(x[0]));
+    for x in [1.0, -1.0, 0.0, 0.5, 2.0, -3.0] {
+        let (value, gradient) = at(&mut evaluator, &[x]);
+        let tape = Tape::new();
+        let variable = tape.var(c::<F>(x));
+        let y = formula(variable);
+        y.backward().unwrap();
+        assert_eq!(value, y.value().to_f64());
+        assert_eq!(gradient, [variable.grad().unwrap().to_f64()], "at {x}");
+    }
+}
+
+fn looking_at_values_is_an_error<F: Float>() {
+    let branching = Program::<F>::record(1, |x| {
+        if x[0].exp().primal() > F::ONE {
+            x[0]
+        } else {
+            -x[0]
+        }
+    });
+    assert_eq!(branching.unwrap_err(), Error::NoValue { op: "primal" });
+    let branching = Program::<F>::record(1, |x| match x[0].all_positive() {
+        Some(true) => x[0],
+        _ => -x[0],
+    });
+    assert_eq!(
+        branching.unwrap_err(),
+        Error::NoValue { op: "all_positive" }
+    );
+    // What depends on constants only is known.
+    let constant = Program::<F>::record(1, |x| {
+        let c = x[0].constant_like(c(4.0)).sqrt();
+        assert_eq!((c.primal(), c.all_positive()), (self::c(2.0), Some(true)));
+        assert!(!x[0].is_zero() && (c - F::from_f64(2.0)).is_zero());
+        x[0] * c
+    });
+    assert!(constant.is_ok());
+}
+
+fn constants_are_folded<F: Float>() {
+    let program = Program::<F>::record(1, |x| {
+        let two = x[0].constant_like(c(2.0));
+        let four = Symbol::sum(&[two, two]).max(two).powi(2).powf(c(0.5)) * two / two;
+        let one = two.recip() * two;
+        let chosen = one.select(x[0], x[0].exp());
+        -(-(chosen * one * four / F::ONE))
+    })
+    .unwrap();
+    assert_eq!(program.len(), 1);
+    assert_eq!(at(&mut program.evaluator(), &[3.0]), (12.0, vec![4.0]));
+}
+
+fn equal_results_are_computed_once<F: Float>() {
+    let program = Program::<F>::record(2, |x| {
+        let (a, b) = (x[0], x[1]);
+        let sums = (a + b) * (b + a);
+        let mut weights = [a, b];
+        Scalar::softmax(&[a, b], &mut weights);
+        let mut again = [a, b];
+        Scalar::softmax(&[a, b], &mut again);
+        sums * (weights[0] * again[0]) + a.powi(2) * a.powi(2) - a.powi(3) + a.powf(c(2.0))
+    })
+    .unwrap();
+    // a + b, (…)², softmax, its square, their product, a², a⁴, +, a³, −, a^2.0, +
+    assert_eq!(program.len(), 12);
+    let swapped = Program::<F>::record(2, |x| (x[0] - x[1]) * (x[1] - x[0])).unwrap();
+    assert_eq!(swapped.len(), 3);
+}
+
+fn what_no_output_needs_is_left_out<F: Float>() {
+    let program = Program::<F>::record(2, |x| {
+        let unused = x[1].exp().sin() + c::<F>(17.0);
+        let _ = unused * x[0];
+        let mut weights = [x[0]; 2];
+        Scalar::softmax(&[x[1], unused], &mut weights);
+        x[0].square()
+    })
+    .unwrap();
+    assert_eq!((program.len(), program.inputs()), (1, 2));
+    assert_eq!(
+        at(&mut program.evaluator(), &[3.0, 1.0]),
+        (9.0, vec![6.0, 0.0])
+    );
+    let constant = Program::<F>::record(2, |x| x[0].constant_like(F::ONE)).unwrap();
+    assert!(constant.is_empty());
+}
+
+fn constants_stand_on_either_side<F: Float>() {
+    let mut left = recorded::<F>(1, |x| x[0] * c::<F>(2.0) - F::ONE + x[0] / c::<F>(4.0));
+    assert_eq!(at(&mut left, &[4.0]), (8.0, vec![2.25]));
+    let program = Program::record(1, |x| 2.0 * x[0] + 1.0 / x[0] - (3.0 - x[0])).unwrap();
+    let found = at(&mut program.evaluator(), &[4.0]);
+    assert_eq!(found, (9.25, vec![3.0 - 1.0 / 16.0]));
+}
+
+/// A program evaluated on the variables of a tape is recorded there: its gradient has a gradient.
+#[test]
+fn a_program_on_a_tape_gives_second_derivatives() {
+    let program = Program::record(2, |x| x[0] * x[0] * x[1].sin() + x[0].exp() * x[1]).unwrap();
+    let tape = Tape::new();
+    let (a, b) = (tape.var(0.7), tape.var(-1.3));
+    let mut evaluator = Evaluator::<Var<'_, f64>>::new(&program);
+    let (value, gradient) = evaluator.value_and_gradient(&[a, b]).unwrap();
+    assert_eq!(
+        value.value(),
+        0.7 * 0.7 * (-1.3_f64).sin() + 0.7_f64.exp() * -1.3
+    );
+    gradient[0].backward().unwrap();
+    assert!((a.grad().unwrap() - (2.0 * (-1.3_f64).sin() + 0.7_f64.exp() * -1.3)).abs() < 1e-14);
+    assert!((b.grad().unwrap() - (1.4 * (-1.3_f64).cos() + 0.7_f64.exp())).abs() < 1e-14);
+}
+
+/// A program evaluated on symbols becomes part of another program.
+#[test]
+fn a_program_in_a_program() {
+    let square_plus = Program::record(2, |x| x[0] * x[0] + x[1]).unwrap();
+    let program = Program::record(1, |x| {
+        let mut inner = Evaluator::<Symbol<'_, f64>>::new(&square_plus);
+        let once = inner.values(&[x[0], x[0]]).unwrap()[0];
+        inner.values(&[once, x[0]]).unwrap()[0]
+    })
+    .unwrap();
+    let found = at(&mut program.evaluator(), &[2.0]);
+    assert_eq!(found, (38.0, vec![61.0]));
+}
+
+#[test]
+fn files_come_back_and_foreign_ones_do_not() {
+    let folder = std::env::temp_dir().join(format!("burtorch-program-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.program");
+    let program = Program::record(2, |x| x[0].powf(1.5) * x[1].powi(-2) + 0.1).unwrap();
+    program.save(&path).unwrap();
+    let loaded = Program::<f64>::load(&path).unwrap();
+    assert_eq!(loaded.to_bytes(), program.to_bytes());
+    let x = [2.0, 3.0];
+    assert_eq!(
+        at(&mut loaded.evaluator(), &x),
+        at(&mut program.evaluator(), &x)
+    );
+
+    // The old file stays until the new one is whole, and nothing else is left in the folder.
+    Program::record(1, |x: &[Symbol<'_, f64>]| x[0])
+        .unwrap()
+        .save(&path)
+        .unwrap();
+    assert_eq!(Program::<f64>::load(&path).unwrap().len(), 0);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+
+    let wrong = Program::<f32>::load(&path).unwrap_err().to_string();
+    assert_eq!(
+        wrong,
+        "not a sound program: byte 12: expected bytes of a number 4, found 8"
+    );
+    for bytes in [&b""[..], b"BTPROG", b"BTPROG\r\n\x02\0\0\0"] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = Program::<f64>::load(&path).unwrap_err();
+        assert!(matches!(error, Error::BadProgram { .. }), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(matches!(Program::<f64>::load(&path), Err(Error::Io { .. })));
+    assert!(matches!(program.save(&path), Err(Error::Io { .. })));
+}
