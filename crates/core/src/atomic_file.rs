@@ -5,16 +5,59 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Makes `bytes` the contents of `path`. A kill at any moment leaves the old contents or the new: they are written beside it,
-/// brought to the disk, and renamed.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// What must not leave a damaged file behind. The less, the faster; whoever reads a damaged file is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the old contents are overwritten in place, with a few microseconds of system calls. A program killed meanwhile, or
+    /// two that write at a time, leave a mixture.
+    Plain,
+    /// A killed program: the new contents are written beside the old, then renamed.
+    Atomic,
+    /// A power failure too: before it is renamed, the file is brought to the disk, and then the folder (milliseconds).
+    Durable,
+}
+
+/// Makes `bytes` the contents of `path`.
+pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    match durability {
+        Durability::Plain => overwrite(path, bytes),
+        Durability::Atomic => replace(path, bytes, |_| Ok(())),
+        Durability::Durable => {
+            replace(path, bytes, File::sync_all).and_then(|()| sync_folder(path))
+        }
+    }
+}
+
+/// Writes in place. The old contents are cut off only where they are longer: emptying the file first, as is the custom, makes some file systems
+/// bring it to the disk at once.
+fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    file.write_all(bytes)?;
+    let length = bytes.len() as u64;
+    if file.metadata()?.len() > length {
+        file.set_len(length)?;
+    }
+    Ok(())
+}
+
+/// A kill at any moment leaves the old contents or the new: they are written beside it, finished, and renamed.
+fn replace(
+    path: &Path,
+    bytes: &[u8],
+    finish: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let temporary = beside(path)?;
-    let written = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    let written = write_new(&temporary, bytes, finish).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // The first error is the one to tell.
         let _ = fs::remove_file(&temporary);
     }
-    written.and_then(|()| sync_folder(path))
+    written
 }
 
 /// A path in the same folder that no other writer has, known by a random number.
@@ -30,10 +73,14 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_new(
+    path: &Path,
+    bytes: &[u8],
+    finish: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    finish(&file)
 }
 
 /// Brings the new name to the disk, where folders can be opened as files.

@@ -1,6 +1,6 @@
 //! What can go wrong on a tape, in a program, or in a gradient check.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Errors of this crate.
 ///
@@ -93,7 +93,7 @@ pub enum Error {
         limit: usize,
     },
 
-    /// A list of another length than the program has.
+    /// A list of another length than the program, or the tape, has.
     #[error("expected {expected} {what}, found {found}")]
     WrongCount {
         /// What they are: `inputs`, `outputs`, `seeds`, …
@@ -124,6 +124,19 @@ pub enum Error {
         message: String,
     },
 
+    /// A file that is not of the kind expected, or is damaged.
+    #[error("{}: expected {what} {expected}, found {found}", path.display())]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it: `version`, `the checksum`, …
+        what: &'static str,
+        /// What was expected of it.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+
     /// Bytes that are not a program, or not a sound one.
     #[error("not a sound program: byte {offset}: {problem}")]
     BadProgram {
@@ -147,4 +160,15 @@ pub enum Error {
         /// The largest difference that would have been accepted.
         tolerance: f64,
     },
+}
+
+impl Error {
+    /// What the system says about a file.
+    pub(crate) fn io(path: &Path, error: &std::io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            kind: error.kind(),
+            message: error.to_string(),
+        }
+    }
 }

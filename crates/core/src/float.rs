@@ -42,6 +42,10 @@ pub trait Float:
     fn to_f64(self) -> f64;
     /// The nearest number of this type.
     fn from_usize(n: usize) -> Self;
+    /// Appends the bytes of this number, the least significant first.
+    fn append_bytes(self, bytes: &mut Vec<u8>);
+    /// The number that has these bytes, the least significant first; missing ones are 0, further ones are not read.
+    fn from_bytes(bytes: &[u8]) -> Self;
     /// Whether this is neither infinite nor NaN.
     fn is_finite(self) -> bool;
     /// Whether this is NaN.
@@ -80,6 +84,16 @@ macro_rules! float {
             #[inline]
             fn from_usize(n: usize) -> Self {
                 n as $type
+            }
+            #[inline]
+            fn append_bytes(self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self.to_le_bytes());
+            }
+            #[inline]
+            fn from_bytes(bytes: &[u8]) -> Self {
+                let mut own = [0; size_of::<Self>()];
+                own.iter_mut().zip(bytes).for_each(|(to, &from)| *to = from);
+                Self::from_le_bytes(own)
             }
             #[inline]
             fn is_finite(self) -> bool {

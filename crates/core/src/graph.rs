@@ -100,6 +100,20 @@ impl<T: Scalar> Graph<T> {
         self.tape.is_empty()
     }
 
+    /// The values of all nodes, in the order of recording.
+    pub fn values(&self) -> Vec<T> {
+        self.notes.borrow().iter().map(|note| note.value).collect()
+    }
+
+    /// The gradients of all nodes, in the order of recording.
+    ///
+    /// # Errors
+    ///
+    /// The first error of recording.
+    pub fn grads(&self) -> Result<Vec<T>, Error> {
+        self.tape.grads()
+    }
+
     /// Sets all gradients to 0.
     pub fn zero_grads(&self) {
         self.tape.zero_grads();

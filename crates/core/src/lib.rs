@@ -26,6 +26,7 @@
 //! - [`Scalar`] lists the ops. [`graph::Graph`] is a recording to draw and look through.
 //! - [`Dual`] numbers carry a derivative along: [`jvp`] and [`jacobian_forward`] with them, [`jacobian`] by a tape.
 //! - [`Program`] is a function recorded once and evaluated at many inputs; the module [`program`] explains it.
+//! - [`save_numbers`] and [`load_numbers`] keep values and gradients in files that are checked when they are read.
 //!
 //! For second derivatives, [`hvp`] multiplies the Hessian with a direction and [`hessian`] gives all of it. They record on a tape of
 //! dual numbers; everything here is generic over the number type, so a tape of tape variables, `Tape<Var<f64>>`, works too.
@@ -75,6 +76,7 @@
 
 mod atomic_file;
 mod check;
+mod checksum;
 mod derivatives;
 mod dual;
 mod error;
@@ -83,16 +85,19 @@ pub mod graph;
 mod ops;
 pub mod program;
 mod record;
+mod save;
 mod scalar;
 mod tape;
 mod var;
 
+pub use atomic_file::Durability;
 pub use check::{GradCheck, Report, gradcheck};
 pub use derivatives::{Curvature, HessianVector, hessian, hvp, jacobian, jacobian_forward, jvp};
 pub use dual::Dual;
 pub use error::Error;
 pub use float::Float;
 pub use program::Program;
+pub use save::{load_numbers, save_gradients, save_numbers, save_values};
 pub use scalar::{Number, Operators, Scalar};
 pub use tape::{Mark, NodeId, Tape};
 pub use var::Var;

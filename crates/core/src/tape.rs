@@ -278,6 +278,37 @@ impl<T: Scalar> Tape<T> {
         Ok(())
     }
 
+    /// The gradients gathered by all nodes, in the order of recording.
+    ///
+    /// # Errors
+    ///
+    /// The tape's error if recording failed.
+    pub fn grads(&self) -> Result<Vec<T>, Error> {
+        self.check()?;
+        let nodes = 1..self.storage.borrow().nodes();
+        Ok(nodes.map(|node| self.gradient_at(node as u32)).collect())
+    }
+
+    /// Sets the gradients of all nodes, in the order of recording, to those of another time: what [`grads`](Self::grads) gave.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongCount`] if there are not as many as nodes, the tape's error if recording failed.
+    pub fn set_grads(&self, values: &[T]) -> Result<(), Error> {
+        self.check()?;
+        if values.len() != self.len() {
+            return Err(Error::WrongCount {
+                what: "gradients",
+                expected: self.len(),
+                found: values.len(),
+            });
+        }
+        let gradients = &mut *self.gradients.borrow_mut();
+        gradients.cover(values.len() + 1);
+        gradients.gathered[1..].copy_from_slice(values);
+        Ok(())
+    }
+
     /// Sets the gradients of all nodes to 0.
     pub fn zero_grads(&self) {
         self.gradients.borrow_mut().gathered.fill(constant(0.0));

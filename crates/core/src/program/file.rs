@@ -20,6 +20,8 @@
 
 use std::path::Path;
 
+use crate::atomic_file::{self, Durability};
+use crate::checksum::checksum;
 use crate::error::Error;
 use crate::float::Float;
 use crate::program::Program;
@@ -39,7 +41,8 @@ impl<F: Float> Program<F> {
     /// [`Error::Io`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
-        crate::atomic_file::write(path, &self.to_bytes()).map_err(|error| io(path, &error))
+        atomic_file::write(path, &self.to_bytes(), Durability::Durable)
+            .map_err(|error| Error::io(path, &error))
     }
 
     /// Reads a program from a file that [`save`](Self::save) wrote.
@@ -49,7 +52,7 @@ impl<F: Float> Program<F> {
     /// [`Error::Io`], or as [`from_bytes`](Self::from_bytes).
     pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        Self::from_bytes(&std::fs::read(path).map_err(|error| io(path, &error))?)
+        Self::from_bytes(&std::fs::read(path).map_err(|error| Error::io(path, &error))?)
     }
 
     /// The program as bytes, the same on every machine.
@@ -123,26 +126,11 @@ impl<F: Float> Program<F> {
     }
 }
 
-fn io(path: &Path, error: &std::io::Error) -> Error {
-    Error::Io {
-        path: path.to_owned(),
-        kind: error.kind(),
-        message: error.to_string(),
-    }
-}
-
 fn bad(offset: usize, problem: impl Into<String>) -> Error {
     Error::BadProgram {
         offset,
         problem: problem.into(),
     }
-}
-
-/// FNV-1a of 64 bits (Fowler, Noll and Vo).
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// Bytes that may be anything.
