@@ -2,14 +2,21 @@
 //!
 //! A recorded type offers `value`, `detached`, `unary`, `binary`, `reduction` and `mismatch`; the macros here do the rest.
 
+/// Implements the binary operators for a recorded type.
+macro_rules! recorded_operators {
+    ($type:ident $parameters:tt: $($name:ident { $operator:tt $($row:tt)* })*) => {$(
+        $crate::record::recorded_operator! { $type $parameters $name $operator }
+    )*};
+}
+
 /// Implements one binary operator for a recorded type, with itself and with a plain number on the right, and with a
 /// plain number on the left.
-macro_rules! recorded_operators {
-    ($type:ident: $($name:ident { [$operator:ident $symbol:tt $assign:ident $assign_method:ident] $($row:tt)* })*) => {$(
-        impl<'a, T: Scalar> std::ops::$operator for $type<'a, T> {
+macro_rules! recorded_operator {
+    ($type:ident { [$($declared:tt)*] [$($named:tt)*] } $name:ident [$operator:ident $symbol:tt $assign:ident $assign_method:ident]) => {
+        impl<'a, T: Scalar $($declared)*> std::ops::$operator for $type<'a, T $($named)*> {
             type Output = Self;
 
-            #[inline]
+            #[inline(always)]
             fn $name(self, other: Self) -> Self {
                 let (a, b) = (self.value(), other.value());
                 let y = a $symbol b;
@@ -17,10 +24,10 @@ macro_rules! recorded_operators {
             }
         }
 
-        impl<'a, C: Float, T: Scalar<Primal = C>> std::ops::$operator<C> for $type<'a, T> {
+        impl<'a, C: Float, T: Scalar<Primal = C> $($declared)*> std::ops::$operator<C> for $type<'a, T $($named)*> {
             type Output = Self;
 
-            #[inline]
+            #[inline(always)]
             fn $name(self, c: C) -> Self {
                 let (a, b) = (self.value(), T::constant(c));
                 let y = a $symbol c;
@@ -28,28 +35,28 @@ macro_rules! recorded_operators {
             }
         }
 
-        impl<'a, T: Scalar, R> std::ops::$assign<R> for $type<'a, T>
+        impl<'a, T: Scalar $($declared)*, R> std::ops::$assign<R> for $type<'a, T $($named)*>
         where
             Self: std::ops::$operator<R, Output = Self>,
         {
-            #[inline]
+            #[inline(always)]
             fn $assign_method(&mut self, other: R) {
                 *self = *self $symbol other;
             }
         }
 
-        $crate::record::constant_on_the_left! { $type f32 $operator $name $symbol }
-        $crate::record::constant_on_the_left! { $type f64 $operator $name $symbol }
-    )*};
+        $crate::record::constant_on_the_left! { $type { [$($declared)*] [$($named)*] } f32 $operator $name $symbol }
+        $crate::record::constant_on_the_left! { $type { [$($declared)*] [$($named)*] } f64 $operator $name $symbol }
+    };
 }
 
 macro_rules! constant_on_the_left {
-    ($type:ident $float:ident $operator:ident $name:ident $symbol:tt) => {
-        impl<'a, T: Scalar<Primal = $float>> std::ops::$operator<$type<'a, T>> for $float {
-            type Output = $type<'a, T>;
+    ($type:ident { [$($declared:tt)*] [$($named:tt)*] } $float:ident $operator:ident $name:ident $symbol:tt) => {
+        impl<'a, T: Scalar<Primal = $float> $($declared)*> std::ops::$operator<$type<'a, T $($named)*>> for $float {
+            type Output = $type<'a, T $($named)*>;
 
-            #[inline]
-            fn $name(self, x: $type<'a, T>) -> $type<'a, T> {
+            #[inline(always)]
+            fn $name(self, x: $type<'a, T $($named)*>) -> $type<'a, T $($named)*> {
                 $type::detached(T::constant(self)) $symbol x
             }
         }
@@ -58,7 +65,7 @@ macro_rules! constant_on_the_left {
 
 macro_rules! recorded_unary {
     ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
-        #[inline]
+        #[inline(always)]
         fn $name(self) -> Self {
             let x = self.value();
             let y = x.$name();
@@ -69,7 +76,7 @@ macro_rules! recorded_unary {
 
 macro_rules! recorded_binary {
     ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
-        #[inline]
+        #[inline(always)]
         fn $name(self, other: Self) -> Self {
             let (a, b) = (self.value(), other.value());
             let y = a.$name(b);
@@ -80,7 +87,7 @@ macro_rules! recorded_binary {
 
 macro_rules! recorded_reduction {
     ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
-        #[inline]
+        #[inline(always)]
         fn $name(xs: &[Self]) -> Self {
             let x = |i: usize| xs[i].value();
             let y = reduce::value::$name(xs.len(), x);
@@ -89,50 +96,54 @@ macro_rules! recorded_reduction {
     )*};
 }
 
-/// Implements [`Scalar`](crate::Scalar) and its operators for a recorded type.
+/// Implements [`Scalar`](crate::Scalar) and its operators for a recorded type `Type<'a, T>`, or for one with more parameters, given as
+/// they are declared and as they are named.
 macro_rules! recorded_scalar {
     ($type:ident) => {
-        operator_rows! { recorded_operators $type: }
+        recorded_scalar! { $type [] [] }
+    };
+    ($type:ident [$($declared:tt)*] [$($named:tt)*]) => {
+        operator_rows! { recorded_operators $type { [$($declared)*] [$($named)*] }: }
 
-        impl<'a, T: Scalar> std::ops::Neg for $type<'a, T> {
+        impl<'a, T: Scalar $($declared)*> std::ops::Neg for $type<'a, T $($named)*> {
             type Output = Self;
 
-            #[inline]
+            #[inline(always)]
             fn neg(self) -> Self {
                 self.unary("neg", -self.value(), constant(-1.0))
             }
         }
 
-        impl<'a, T: Scalar> Number for $type<'a, T> {
+        impl<'a, T: Scalar $($declared)*> Number for $type<'a, T $($named)*> {
             type Primal = T::Primal;
         }
 
-        impl<'a, T: Scalar> Scalar for $type<'a, T> {
-            #[inline]
+        impl<'a, T: Scalar $($declared)*> Scalar for $type<'a, T $($named)*> {
+            #[inline(always)]
             fn primal(self) -> T::Primal {
                 self.value().primal()
             }
-            #[inline]
+            #[inline(always)]
             fn constant(c: T::Primal) -> Self {
                 Self::detached(T::constant(c))
             }
-            #[inline]
+            #[inline(always)]
             fn stop_gradient(self) -> Self {
                 Self::detached(self.value().stop_gradient())
             }
-            #[inline]
+            #[inline(always)]
             fn is_zero(self) -> bool {
                 self.value().is_zero() && self.is_constant()
             }
-            #[inline]
+            #[inline(always)]
             fn all_positive(self) -> Option<bool> {
                 self.value().all_positive()
             }
-            #[inline]
+            #[inline(always)]
             fn at_least(self, other: Self) -> Self {
                 Self::detached(self.value().at_least(other.value()))
             }
-            #[inline]
+            #[inline(always)]
             fn select(self, on_positive: Self, otherwise: Self) -> Self {
                 match self.all_positive() {
                     Some(true) => on_positive,
@@ -148,13 +159,13 @@ macro_rules! recorded_scalar {
 
             unary_rows! { recorded_unary }
 
-            #[inline]
+            #[inline(always)]
             fn powi(self, n: i32) -> Self {
                 let x = self.value();
                 let y = x.powi(n);
                 self.unary("powi", y, partial::powi(x, y, n))
             }
-            #[inline]
+            #[inline(always)]
             fn powf(self, c: T::Primal) -> Self {
                 let x = self.value();
                 self.unary("powf", x.powf(c), partial::powf(x, c))
@@ -201,6 +212,6 @@ macro_rules! recorded_scalar {
 }
 
 pub(crate) use {
-    constant_on_the_left, recorded_binary, recorded_operators, recorded_reduction, recorded_scalar,
-    recorded_unary,
+    constant_on_the_left, recorded_binary, recorded_operator, recorded_operators,
+    recorded_reduction, recorded_scalar, recorded_unary,
 };
