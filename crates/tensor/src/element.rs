@@ -5,10 +5,17 @@ use pulp::Simd;
 
 use crate::kernels::math;
 
-/// A [`Float`] with the functions that vectorised kernels need: f32 in fast polynomial form, f64 in full precision.
+/// The number types of tensors: `f32` and `f64`.
+pub trait Element: KernelElement {}
+
+impl Element for f32 {}
+impl Element for f64 {}
+
+/// What kernels need of a number: f32 in fast polynomial form, f64 in full precision. It cannot be named outside this
+/// crate, so no other type can be an [`Element`], and kernels may change what they need.
 ///
 /// `S` is the SIMD level a kernel is compiled for.
-pub trait Element: Float {
+pub trait KernelElement: Float {
     /// One vector register of the level.
     type Vector<S: Simd>: Copy + pulp::bytemuck::Pod;
 
@@ -54,7 +61,7 @@ pub trait Element: Float {
     fn gelu_tanh_with_slope<S: Simd>(self) -> (Self, Self);
 }
 
-impl Element for f32 {
+impl KernelElement for f32 {
     type Vector<S: Simd> = S::f32s;
 
     #[inline(always)]
@@ -107,7 +114,7 @@ impl Element for f32 {
     }
 }
 
-impl Element for f64 {
+impl KernelElement for f64 {
     type Vector<S: Simd> = S::f64s;
 
     #[inline(always)]
@@ -151,16 +158,41 @@ impl Element for f64 {
 
     #[inline(always)]
     fn gelu_with_slope<S: Simd>(self) -> (f64, f64) {
-        let value = Scalar::gelu(self);
         let density = (-0.5 * self * self).exp()
             * (0.5 * std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2);
-        // Φ from the value, except at 0, where it is a half; far out the density is 0 whatever x is.
-        let distribution = if self == 0.0 { 0.5 } else { value / self };
-        (value, distribution + self.clamp(-40.0, 40.0) * density)
+        let distribution = 0.5 * Scalar::erfc(-self * std::f64::consts::FRAC_1_SQRT_2);
+        let value = if self < -40.0 {
+            0.0
+        } else {
+            self * distribution
+        };
+        // Far out the density is 0 whatever x is, also where x is infinite.
+        let bounded = self.clamp(-40.0, 40.0);
+        (value, distribution + bounded * density)
     }
 
     #[inline(always)]
     fn gelu_tanh_with_slope<S: Simd>(self) -> (f64, f64) {
         math::gelu_tanh::<f64, S>(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f07_the_wide_gelu_is_right_at_the_ends_of_its_range() {
+        let gelu = |x: f64| x.gelu_with_slope::<pulp::Scalar>();
+        for x in [5e-324, -5e-324, 1e-310, 0.0, -0.0] {
+            assert_eq!(gelu(x).1, 0.5, "{x:e}");
+        }
+        assert_eq!(gelu(f64::INFINITY), (f64::INFINITY, 1.0));
+        assert_eq!(
+            (gelu(f64::NEG_INFINITY).0, gelu(f64::NEG_INFINITY).1),
+            (0.0, 0.0)
+        );
+        assert!((gelu(-5.0).0 / -1.433_257_859_3e-6 - 1.0).abs() < 1e-6);
+        assert!(gelu(f64::NAN).0.is_nan() && gelu(f64::NAN).1.is_nan());
     }
 }

@@ -2,6 +2,8 @@
 
 mod scalar;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 pub use scalar::{ScalarEngine, ScalarPass, ScalarRef};
 pub use tensor::{TensorEngine, TensorPass, TensorRef};
@@ -42,6 +44,12 @@ pub trait Engine {
         x: [Self::Tensor; N],
     ) -> Result<Self::Tensor>;
 
+    /// The shape of a tensor.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] for a handle of another engine.
+    fn shape(&self, x: Self::Tensor) -> Result<Shape>;
+
     /// Shape and numbers of a tensor.
     ///
     /// # Panics
@@ -65,7 +73,7 @@ pub trait Engine {
     /// # Errors
     /// [`Error::NotScalar`] for a larger root, else as [`backward`](Engine::backward).
     fn backward_scalar(&mut self, root: Self::Tensor, gradients: &mut [Self::Elem]) -> Result<()> {
-        let shape = self.value(root).shape;
+        let shape = self.shape(root)?;
         if shape.len() != 1 {
             return Err(Error::NotScalar { found: shape });
         }

@@ -71,7 +71,7 @@ pub enum Error {
         name: String,
     },
     /// A parameter or tensor handle belongs to another store or another pass.
-    #[error("{what} {index} does not exist here: there are {count}")]
+    #[error("{what} {index} is not one of the {count} here: it belongs elsewhere")]
     Foreign {
         /// Kind of handle.
         what: &'static str,
@@ -89,6 +89,22 @@ pub enum Error {
         node: usize,
         /// `forward` or `backward`.
         phase: &'static str,
+    },
+    /// With the search for non-finite numbers on: backward was handed one.
+    #[error("{what}: expected finite numbers, found {found} at position {position}")]
+    NotFinite {
+        /// `seed of the root` or `gradients`.
+        what: &'static str,
+        /// Its place.
+        position: usize,
+        /// NaN or an infinity.
+        found: f64,
+    },
+    /// The system has not enough memory for a tensor.
+    #[error("out of memory: no room for {numbers} more numbers")]
+    OutOfMemory {
+        /// How many were asked for.
+        numbers: usize,
     },
     /// The scalar tape refused.
     #[error("scalar tape: {0}")]
@@ -130,4 +146,16 @@ pub(crate) fn check_len(what: impl std::fmt::Display, expected: usize, found: us
         expected,
         found,
     })
+}
+
+/// Refuses numbers among which one is not finite.
+pub(crate) fn check_finite<T: burtorch_core::Float>(what: &'static str, x: &[T]) -> Result<()> {
+    match x.iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(position) => Err(Error::NotFinite {
+            what,
+            position,
+            found: x[position].to_f64(),
+        }),
+    }
 }

@@ -131,28 +131,56 @@ impl OpCheck<'_> {
     }
 
     /// The result, and the gradient of `Σ weightᵢ · resultᵢ`.
+    ///
+    /// Kernels must not rely on what their destinations hold: a pass over other numbers has used the memory before, and
+    /// the gradient is added to numbers that are subtracted again.
     fn value_and_gradient<T: Element, W: Workspace<T>, const N: usize, O: Op<N>>(
         &self,
         op: &O,
         params: &Params<T>,
     ) -> Result<(Vec<f64>, Vec<f64>)> {
         let mut workspace = W::default();
+        let mut others = params.clone();
+        others
+            .values_mut()
+            .iter_mut()
+            .for_each(|x| *x = T::from_f64(1.5) - *x);
+        self.pass(
+            op,
+            &mut workspace,
+            &others,
+            &mut vec![T::ZERO; params.len()],
+        )?;
+        let before: Vec<T> = (0..params.len())
+            .map(|i| T::from_usize(i % 7) / T::from_f64(4.0))
+            .collect();
+        let mut gradient = before.clone();
+        let value = self.pass(op, &mut workspace, params, &mut gradient)?;
+        let added = gradient
+            .iter()
+            .zip(&before)
+            .map(|(&after, &before)| (after - before).to_f64());
+        Ok((value, added.collect()))
+    }
+
+    /// Runs the op and adds its gradient.
+    fn pass<T: Element, W: Workspace<T>, const N: usize, O: Op<N>>(
+        &self,
+        op: &O,
+        workspace: &mut W,
+        params: &Params<T>,
+        gradient: &mut [T],
+    ) -> Result<Vec<f64>> {
         let mut pass = workspace.bind(params, self.context);
         let mut x = Vec::new();
-        for entry in params.entries() {
-            let id = params.find(&entry.name).ok_or(Error::Foreign {
-                what: "parameter",
-                index: 0,
-                count: 0,
-            })?;
+        for id in params.ids() {
             x.push(pass.param(id)?);
         }
         let y = pass.apply(op.clone(), std::array::from_fn(|i| x[i]))?;
         let value: Vec<f64> = pass.value(y).data.iter().map(|v| v.to_f64()).collect();
         let seed: Vec<T> = weights(value.len()).into_iter().map(T::from_f64).collect();
-        let mut gradient = vec![T::ZERO; params.len()];
-        pass.backward(y, &seed, &mut gradient)?;
-        Ok((value, gradient.iter().map(|g| g.to_f64()).collect()))
+        pass.backward(y, &seed, gradient)?;
+        Ok(value)
     }
 
     /// Central differences of `Σ weightᵢ · formulaᵢ`.
@@ -255,13 +283,23 @@ mod tests {
     use super::*;
     use crate::Run;
 
-    /// relu with faults to choose from: the reference C++ multiplies by the result, which is right at ±1.
-    #[derive(Clone)]
-    struct BrokenRelu {
-        value: bool,
-        kernel_gradient: bool,
-        formula: bool,
+    /// Where an op can be wrong.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Fault {
+        None,
+        Value,
+        /// The reference C++ multiplies by the result, which is right at ±1.
+        KernelGradient,
+        /// The tape does not see a factor that differences see.
+        Formula,
+        OverwritesGradient,
+        AddsToWhatWasThere,
+        /// Right in f64 only.
+        Single,
     }
+
+    #[derive(Clone)]
+    struct BrokenRelu(Fault);
 
     impl Op<1> for BrokenRelu {
         const NAME: &'static str = "broken relu";
@@ -271,12 +309,13 @@ mod tests {
         }
 
         fn formula<S: Scalar>(&self, _: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
-            // stop_gradient hides a factor from the tape, not from differences
+            let hidden = |x: S| x.relu() * x.relu().stop_gradient();
+            let right = |x: S| x.relu();
             y.extend(x.data.iter().map(|&x| {
-                if self.formula {
-                    x.relu() * x.relu().stop_gradient()
+                if self.0 == Fault::Formula {
+                    hidden(x)
                 } else {
-                    x.relu()
+                    right(x)
                 }
             }));
         }
@@ -289,15 +328,14 @@ mod tests {
             _: &mut [T],
         ) {
             for (y, &x) in y.iter_mut().zip(x.data) {
-                let right = if self.formula {
-                    x.relu() * x.relu()
-                } else {
-                    x.relu()
-                };
-                *y = if self.value {
-                    right + T::from_f64(1e-9)
-                } else {
-                    right
+                *y = match self.0 {
+                    Fault::Formula => x.relu() * x.relu(),
+                    Fault::Value => x.relu() + T::from_f64(1e-9),
+                    Fault::AddsToWhatWasThere => *y + x.relu(),
+                    Fault::Single if T::EPSILON > T::from_f64(1e-10) => {
+                        x.relu() + T::from_f64(1e-3)
+                    }
+                    _ => x.relu(),
                 };
             }
         }
@@ -312,26 +350,23 @@ mod tests {
             [dx]: [Option<&mut [T]>; 1],
         ) {
             for (((dx, &x), &y), &dy) in dx.unwrap().iter_mut().zip(x.data).zip(y).zip(dy) {
-                let slope = if x > T::ZERO { T::ONE } else { T::ZERO };
-                *dx += dy
-                    * if self.kernel_gradient {
-                        y
-                    } else if self.formula {
-                        x.relu()
-                    } else {
-                        slope
-                    };
+                let slope = match self.0 {
+                    Fault::KernelGradient => y,
+                    Fault::Formula => x.relu(),
+                    _ if x > T::ZERO => T::ONE,
+                    _ => T::ZERO,
+                };
+                *dx = if self.0 == Fault::OverwritesGradient {
+                    dy * slope
+                } else {
+                    *dx + dy * slope
+                };
             }
         }
     }
 
-    fn failure(value: bool, kernel_gradient: bool, formula: bool) -> Option<String> {
-        let op = BrokenRelu {
-            value,
-            kernel_gradient,
-            formula,
-        };
-        match OpCheck::default().run(&op, &[&[20]]) {
+    fn failure(fault: Fault) -> Option<String> {
+        match OpCheck::default().run(&BrokenRelu(fault), &[&[20]]) {
             Ok(()) => None,
             Err(Error::Disagreement { what, .. }) => Some(what),
             Err(other) => panic!("{other}"),
@@ -340,29 +375,24 @@ mod tests {
 
     #[test]
     fn the_check_sees_each_fault() {
-        assert_eq!(failure(false, false, false), None);
+        let value = Some("kernel value against formula".to_owned());
+        let gradient = Some("kernel gradient against the tape".to_owned());
+        assert_eq!(failure(Fault::None), None);
+        assert_eq!(failure(Fault::Value), value);
+        assert_eq!(failure(Fault::AddsToWhatWasThere), value);
+        assert_eq!(failure(Fault::KernelGradient), gradient);
+        assert_eq!(failure(Fault::OverwritesGradient), gradient);
         assert_eq!(
-            failure(true, false, false).unwrap(),
-            "kernel value against formula"
-        );
-        assert_eq!(
-            failure(false, true, false).unwrap(),
-            "kernel gradient against the tape"
-        );
-        assert_eq!(
-            failure(false, false, true).unwrap(),
+            failure(Fault::Formula).unwrap(),
             "tape gradient against central differences"
         );
+        assert_eq!(failure(Fault::Single).unwrap(), "f32 value against f64");
     }
 
     #[test]
     fn f11_relu_times_its_output_is_seen_at_two_and_not_at_one() {
         let dx = |at: f64| {
-            let op = BrokenRelu {
-                value: false,
-                kernel_gradient: true,
-                formula: false,
-            };
+            let op = BrokenRelu(Fault::KernelGradient);
             let mut params = Params::<f64>::new();
             let x = params.add("x", Shape::new(&[1]).unwrap(), &[at]).unwrap();
             let mut workspace = TensorEngine::new();

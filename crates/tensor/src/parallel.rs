@@ -76,7 +76,7 @@ impl<T: Element, W: Workspace<T>> Pieces<T, W> {
         gradients.fill(T::ZERO);
         let groups = pieces.min(GROUPS);
         let bounds = |group: usize| group * pieces / groups..(group + 1) * pieces / groups;
-        let mut results = Vec::with_capacity(pieces);
+        let mut results = Vec::new();
         if self.workers.len() == 1 || groups == 1 {
             let Worker {
                 workspace,
@@ -99,7 +99,8 @@ impl<T: Element, W: Workspace<T>> Pieces<T, W> {
             return Ok(results);
         }
         for first in (0..groups).step_by(self.workers.len()) {
-            let wave = &mut self.workers[..(groups - first).min(self.pool.current_num_threads())];
+            let size = (groups - first).min(self.workers.len());
+            let wave = &mut self.workers[..size];
             let run_group = |(i, worker): (usize, &mut Worker<T, W>)| {
                 let Worker {
                     workspace,

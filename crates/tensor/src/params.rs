@@ -5,9 +5,14 @@ use ndarray::{ArrayViewD, ArrayViewMutD};
 use crate::error::check_len;
 use crate::{Element, Error, Result, Shape};
 
-/// Handle of one parameter tensor in a [`Params`] store.
+/// Handle of one parameter tensor in a [`Params`] store, and in any other store that has a tensor of this name and shape
+/// at this place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ParamId(pub(crate) usize);
+pub struct ParamId {
+    pub(crate) index: usize,
+    /// Of name and shape, so that a store of another layout refuses the handle.
+    fingerprint: u64,
+}
 
 /// One row of the table of a [`Params`] store.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +26,17 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A hash of name and shape (FNV-1a).
+    fn fingerprint(&self) -> u64 {
+        let dims = self.shape.dims().iter().flat_map(|d| d.to_le_bytes());
+        self.name
+            .bytes()
+            .chain(dims)
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            })
+    }
+
     /// The tensor's place in the flat buffer.
     #[must_use]
     pub fn range(&self) -> std::ops::Range<usize> {
@@ -34,6 +50,8 @@ impl Entry {
 pub struct Params<T> {
     values: Vec<T>,
     table: Vec<Entry>,
+    /// The handles of the table's rows.
+    ids: Vec<ParamId>,
 }
 
 impl<T: Element> Params<T> {
@@ -43,6 +61,7 @@ impl<T: Element> Params<T> {
         Params {
             values: Vec::new(),
             table: Vec::new(),
+            ids: Vec::new(),
         }
     }
 
@@ -56,13 +75,19 @@ impl<T: Element> Params<T> {
         if self.find(&name).is_some() {
             return Err(Error::DuplicateName { name });
         }
-        self.table.push(Entry {
+        let entry = Entry {
             name,
             shape,
             offset: self.values.len(),
-        });
+        };
+        let id = ParamId {
+            index: self.table.len(),
+            fingerprint: entry.fingerprint(),
+        };
         self.values.extend_from_slice(values);
-        Ok(ParamId(self.table.len() - 1))
+        self.table.push(entry);
+        self.ids.push(id);
+        Ok(id)
     }
 
     /// Number of numbers in all tensors together.
@@ -94,20 +119,29 @@ impl<T: Element> Params<T> {
         &self.table
     }
 
+    /// The handles of all tensors, in the order of the table.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = ParamId> {
+        self.ids.iter().copied()
+    }
+
     /// The handle of the tensor with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<ParamId> {
-        self.table.iter().position(|e| e.name == name).map(ParamId)
+        let index = self.table.iter().position(|e| e.name == name)?;
+        Some(self.ids[index])
     }
 
     /// The table row behind a handle.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a handle of another store that has more tensors than this one.
+    /// [`Error::Foreign`] for the handle of a store whose tensor at this place has another name or shape.
     pub fn entry(&self, id: ParamId) -> Result<&Entry> {
-        self.table.get(id.0).ok_or(Error::Foreign {
+        if self.ids.get(id.index) == Some(&id) {
+            return Ok(&self.table[id.index]);
+        }
+        Err(Error::Foreign {
             what: "parameter",
-            index: id.0,
+            index: id.index,
             count: self.table.len(),
         })
     }
@@ -177,6 +211,12 @@ mod tests {
             Err(Error::Length { .. })
         ));
         assert!(matches!(p.array_in(a, &[]), Err(Error::Length { .. })));
+        let mut other = Params::<f64>::new();
+        other.add("b", Shape::SCALAR, &[42.0])?;
+        assert!(matches!(other.entry(a), Err(Error::Foreign { .. })));
+        let mut alike = Params::<f32>::new();
+        alike.add("a", Shape::SCALAR, &[2.0])?;
+        assert_eq!(alike.entry(a)?.name, "a");
         assert!(matches!(
             Params::<f64>::new().entry(a),
             Err(Error::Foreign { .. })

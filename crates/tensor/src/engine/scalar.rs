@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use burtorch_core::{Tape, Var};
 
-use crate::error::check_len;
+use crate::error::{check_finite, check_len};
 use crate::{Context, Element, Engine, Error, Op, ParamId, Params, Result, Shape, View, Workspace};
 
 /// The memory of the scalar engine: a tape that is cleared, not freed, from pass to pass.
@@ -51,7 +51,7 @@ impl<T: Element> Workspace<T> for ScalarEngine<T> {
             tensors: Vec::new(),
             bound: vec![None; params.entries().len()],
             result: Vec::new(),
-            nodes: 0,
+            applied: Vec::new(),
         }
     }
 }
@@ -96,7 +96,15 @@ pub struct ScalarPass<'a, T: Element> {
     params: &'a Params<T>,
     context: Context<'a>,
     result: Vec<Var<'a, T>>,
-    nodes: usize,
+    applied: Vec<Applied>,
+}
+
+/// An op of the pass, as the search for non-finite numbers wants to know it.
+struct Applied {
+    name: &'static str,
+    /// Empty unless that search is on.
+    inputs: Vec<Place>,
+    output: Place,
 }
 
 impl<'a, T: Element> ScalarPass<'a, T> {
@@ -129,6 +137,24 @@ impl<'a, T: Element> ScalarPass<'a, T> {
             })
     }
 
+    /// Refuses the first op on the way back that made non-finite gradients of its inputs out of a finite one of its result.
+    fn check_gradients(&self) -> Result<()> {
+        let bad = |&place: &Place| {
+            let mut gradients = self.variables(place).iter().map(|v| v.grad());
+            gradients.any(|g| g.is_ok_and(|g| !g.is_finite()))
+        };
+        for (node, op) in self.applied.iter().enumerate().rev() {
+            if op.inputs.iter().any(bad) && !bad(&op.output) {
+                return Err(Error::NonFinite {
+                    op: op.name,
+                    node,
+                    phase: "backward",
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn variables(&self, place: Place) -> &[Var<'a, T>] {
         &self.variables[place.start..place.start + place.shape.len()]
     }
@@ -140,7 +166,7 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
 
     fn param(&mut self, id: ParamId) -> Result<ScalarRef<'a>> {
         let entry = self.params.entry(id)?;
-        if let Some(bound) = self.bound[id.0] {
+        if let Some(bound) = self.bound[id.index] {
             return Ok(bound);
         }
         let (tape, params) = (self.tape, self.params);
@@ -148,7 +174,7 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
             entry.shape,
             params.values()[entry.range()].iter().map(|&v| tape.var(v)),
         );
-        self.bound[id.0] = Some(x);
+        self.bound[id.index] = Some(x);
         Ok(x)
     }
 
@@ -184,17 +210,36 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
             "{}: formula and shape rule disagree",
             O::NAME
         );
-        let y = self.push(shape, result.drain(..));
+        let searching = self.context.find_non_finite;
+        // A retained variable has a gradient to look at.
+        let y = self.push(
+            shape,
+            result
+                .drain(..)
+                .map(|v| if searching { v.retain() } else { v }),
+        );
         self.result = result;
-        self.nodes += 1;
-        if self.context.find_non_finite && !self.value(y).data.iter().all(|v| v.is_finite()) {
+        self.applied.push(Applied {
+            name: O::NAME,
+            inputs: if searching {
+                places.to_vec()
+            } else {
+                Vec::new()
+            },
+            output: self.place(y)?,
+        });
+        if searching && !self.value(y).data.iter().all(|v| v.is_finite()) {
             return Err(Error::NonFinite {
                 op: O::NAME,
-                node: self.nodes - 1,
+                node: self.applied.len() - 1,
                 phase: "forward",
             });
         }
         Ok(y)
+    }
+
+    fn shape(&self, x: ScalarRef<'a>) -> Result<Shape> {
+        Ok(self.place(x)?.shape)
     }
 
     fn value(&self, x: ScalarRef<'a>) -> View<'_, T> {
@@ -214,8 +259,13 @@ impl<'a, T: Element> Engine for ScalarPass<'a, T> {
         let place = self.place(root)?;
         check_len("seed of the root", place.shape.len(), seed.len())?;
         check_len("gradients", self.params.len(), gradients.len())?;
+        if self.context.find_non_finite {
+            check_finite("seed of the root", seed)?;
+            check_finite("gradients", gradients)?;
+        }
         self.tape.zero_grads();
         self.tape.backward(self.variables(place), seed)?;
+        self.check_gradients()?;
         for (entry, bound) in self.params.entries().iter().zip(&self.bound) {
             if let Some(x) = bound {
                 let first = self.variables[self.tensors[x.index].start].id()?;

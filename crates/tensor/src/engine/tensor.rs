@@ -9,7 +9,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::error::check_len;
+use crate::error::{check_finite, check_len};
 use crate::{
     Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Shape, View,
     Workspace,
@@ -203,23 +203,14 @@ impl<T: Element> TensorEngine<T> {
         self.handle(self.slots.len() - 1)
     }
 
-    /// Reserves room for a result and returns its start.
-    fn reserve_value(&mut self, len: usize) -> usize {
-        let start = self.used_values;
-        self.used_values = (start + len).next_multiple_of(ALIGN);
-        if self.values.len() < self.used_values {
-            self.values.resize(self.used_values, T::ZERO);
-        }
-        start
+    /// Room for a result.
+    fn reserve_value(&mut self, len: usize) -> Result<usize> {
+        Ok(reserve(&mut self.values, &mut self.used_values, len)?.start)
     }
 
-    fn reserve_saved(&mut self, len: usize) -> Range<usize> {
-        let start = self.used_saved;
-        self.used_saved = (start + len).next_multiple_of(ALIGN);
-        if self.saved.len() < self.used_saved {
-            self.saved.resize(self.used_saved, T::ZERO);
-        }
-        start..start + len
+    /// Room for what a kernel keeps.
+    fn reserve_saved(&mut self, len: usize) -> Result<Range<usize>> {
+        reserve(&mut self.saved, &mut self.used_saved, len)
     }
 
     /// Puts an op behind the nodes of this pass, into the box of the pass before where the types agree.
@@ -350,6 +341,21 @@ impl<T: Element> Default for TensorEngine<T> {
     }
 }
 
+/// The next `len` numbers of a buffer that is used from the front and grows.
+fn reserve<T: Element>(buffer: &mut Vec<T>, used: &mut usize, len: usize) -> Result<Range<usize>> {
+    let start = *used;
+    let end = (start + len).next_multiple_of(ALIGN);
+    if buffer.len() < end {
+        let numbers = end - buffer.len();
+        buffer
+            .try_reserve(numbers)
+            .map_err(|_| Error::OutOfMemory { numbers })?;
+        buffer.resize(end, T::ZERO);
+    }
+    *used = end;
+    Ok(start..start + len)
+}
+
 /// The tensors with these slots; the unused rest repeats the first.
 fn views<'a, T>(
     slots: &[Slot],
@@ -400,7 +406,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
 
     fn param(&mut self, id: ParamId) -> Result<TensorRef<'a>> {
         let entry = self.params.entry(id)?;
-        if let Some(index) = self.engine.bound[id.0] {
+        if let Some(index) = self.engine.bound[id.index] {
             return Ok(self.engine.handle(index));
         }
         let place = Place::Param(entry.offset);
@@ -410,13 +416,13 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
             wants_gradient: true,
             reached: false,
         });
-        self.engine.bound[id.0] = Some(x.index);
+        self.engine.bound[id.index] = Some(x.index);
         Ok(x)
     }
 
     fn constant(&mut self, data: &[T], shape: Shape) -> Result<TensorRef<'a>> {
         check_len("constant", shape.len(), data.len())?;
-        let start = self.engine.reserve_value(data.len());
+        let start = self.engine.reserve_value(data.len())?;
         self.engine.values[start..start + data.len()].copy_from_slice(data);
         let place = Place::Arena(start);
         Ok(self.engine.push_slot(Slot {
@@ -446,8 +452,8 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         }
         let shapes = inputs.map(|i| engine.slots[i].shape);
         let shape = op.shape(&self.context, shapes)?;
-        let saved = engine.reserve_saved(op.saved(shapes));
-        let place = Place::Arena(engine.reserve_value(shape.len()));
+        let saved = engine.reserve_saved(op.saved(shapes))?;
+        let place = Place::Arena(engine.reserve_value(shape.len())?);
         let wants_gradient = inputs.iter().any(|&i| engine.slots[i].wants_gradient);
         let y = engine.push_slot(Slot {
             place,
@@ -466,6 +472,10 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
             });
         }
         Ok(y)
+    }
+
+    fn shape(&self, x: TensorRef<'a>) -> Result<Shape> {
+        Ok(self.engine.slots[self.engine.slot(x)?].shape)
     }
 
     fn value(&self, x: TensorRef<'a>) -> View<'_, T> {
@@ -487,6 +497,10 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         let slot = engine.slots[root];
         check_len("seed of the root", slot.shape.len(), seed.len())?;
         check_len("gradients", self.params.len(), gradients.len())?;
+        if self.context.find_non_finite {
+            check_finite("seed of the root", seed)?;
+            check_finite("gradients", gradients)?;
+        }
         if let Place::Param(_) = slot.place {
             gradients[slot.param_range()]
                 .iter_mut()
@@ -510,5 +524,18 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
 
     fn training(&self) -> bool {
         self.context.training
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_any_memory_is_an_error_and_changes_nothing() {
+        let (mut buffer, mut used) = (vec![1.0f64; 16], 16);
+        let found = reserve(&mut buffer, &mut used, 1 << 56);
+        assert!(matches!(found, Err(Error::OutOfMemory { .. })));
+        assert_eq!((buffer.len(), used), (16, 16));
     }
 }

@@ -2,7 +2,7 @@
 
 /// Defines a function whose body is compiled once per SIMD level (portable, AVX2 with FMA, AVX-512, NEON).
 ///
-/// The body sees a type `S`, the level, to pass on to functions such as [`Element::fma`](crate::Element::fma). Everything
+/// The body sees a type `S`, the level, to pass on to functions such as [`KernelElement::fma`](crate::element::KernelElement::fma). Everything
 /// it calls must be `#[inline(always)]`, or the callee is compiled for the portable level.
 macro_rules! kernel {
     (

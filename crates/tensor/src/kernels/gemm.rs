@@ -8,6 +8,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::Element;
+use crate::element::KernelElement;
 
 /// A matrix that is only read: element (i, j) is at `i · row_stride + j · column_stride`.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,15 @@ impl<'a, T> Matrix<'a, T> {
             columns,
             row_stride,
             column_stride: 1,
+        }
+    }
+
+    /// Some neighbouring columns.
+    fn columns(self, first: usize, count: usize) -> Self {
+        Matrix {
+            data: &self.data[first * self.column_stride..],
+            columns: count,
+            ..self
         }
     }
 
@@ -88,9 +98,12 @@ impl<'a, T> Destination<'a, T> {
 /// Numbers in the widest vector register: sixteen f32.
 const WIDEST_VECTOR: usize = 16;
 
+/// The inner dimension is cut into blocks of this size: the panel stays in the cache and small, and sums of f32 short.
+const DEEPEST: usize = 1024;
+
 /// Numbers of scratch memory that [`gemm`] needs for a product whose inner dimension is `depth`.
 pub(crate) fn panel_len(depth: usize) -> usize {
-    depth * WIDEST * WIDEST_VECTOR
+    depth.min(DEEPEST) * WIDEST * WIDEST_VECTOR
 }
 
 /// Multiplies; `panel` has [`panel_len`] numbers or more, with arbitrary contents.
@@ -102,7 +115,18 @@ pub(crate) fn gemm<T: Element>(
 ) {
     debug_assert_eq!(a.columns, b.rows);
     debug_assert!(c.data.len() >= (a.rows - 1) * c.row_stride + b.columns);
-    super::dispatch::arch().dispatch(Multiply { a, b, c, panel });
+    let mut store = c.store;
+    for first in (0..a.columns).step_by(DEEPEST) {
+        let depth = (a.columns - first).min(DEEPEST);
+        let c = Destination {
+            data: &mut *c.data,
+            row_stride: c.row_stride,
+            store,
+        };
+        let (a, b) = (a.columns(first, depth), b.t().columns(first, depth).t());
+        super::dispatch::arch().dispatch(Multiply { a, b, c, panel });
+        store = Store::Add;
+    }
 }
 
 /// The widest panel in vectors. Eight rows times three vectors of sums, three of B and one of A fill most of 32
@@ -207,7 +231,7 @@ fn pack<T: Element>(b: Matrix<'_, T>, column: usize, width: usize, panel: &mut [
 }
 
 /// `R` rows of `V` vectors of sums.
-type Tile<T, S, const R: usize, const V: usize> = [[<T as Element>::Vector<S>; V]; R];
+type Tile<T, S, const R: usize, const V: usize> = [[<T as KernelElement>::Vector<S>; V]; R];
 
 /// The panel times rows of A that are stored without gaps.
 #[inline(always)]
@@ -311,6 +335,13 @@ mod tests {
                 gemm(a, b, Destination::set(&mut found, n), &mut panel);
                 assert_eq!(found, narrow(&product), "{m}x{k}x{n} set");
             }
+        }
+    }
+
+    #[test]
+    fn agrees_with_matrixmultiply_beyond_the_deepest_block() {
+        for k in [DEEPEST, DEEPEST + 1, 2 * DEEPEST + 7] {
+            agrees::<f64>(9, k, 25);
         }
     }
 

@@ -5,6 +5,7 @@
 use pulp::Simd;
 
 use crate::Element;
+use crate::element::KernelElement;
 
 /// Where f32's exponential is about to leave the normal numbers, and where it overflows.
 const EXP_LOW: f32 = -86.9;

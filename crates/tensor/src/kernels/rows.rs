@@ -89,10 +89,33 @@ kernel! {
 kernel! {
     /// `total[j] += Σᵢ x[i][j]` over the rows of `x`.
     pub(crate) fn add_column_sums<'a, T>(total: &'a mut [T], x: &'a [T]) {
-        for row in x.chunks_exact(total.len()) {
-            for (total, &x) in total.iter_mut().zip(row) {
-                *total += x;
+        add_column_sums_by(total, x.len(), |_, at| x[at]);
+    }
+}
+
+/// `total[j] += Σᵢ f(i, at)` over rows of `total.len()` numbers, `at` being the number's place in the `len` numbers of
+/// the rows. Rows are summed in blocks of 4096, so that long f32 sums keep their digits.
+#[inline(always)]
+pub(crate) fn add_column_sums_by<T: Element>(
+    total: &mut [T],
+    len: usize,
+    f: impl Fn(usize, usize) -> T,
+) {
+    let width = total.len();
+    let rows = len / width;
+    for first in (0..rows).step_by(BLOCK) {
+        for (chunk, total) in total.chunks_mut(LANES).enumerate() {
+            let mut lanes = [T::ZERO; LANES];
+            for row in first..rows.min(first + BLOCK) {
+                let start = row * width + chunk * LANES;
+                for (lane, sum) in lanes[..total.len()].iter_mut().enumerate() {
+                    *sum += f(row, start + lane);
+                }
             }
+            total
+                .iter_mut()
+                .zip(lanes)
+                .for_each(|(total, lane)| *total += lane);
         }
     }
 }
@@ -117,6 +140,24 @@ mod tests {
         assert_eq!(sum(&vec![1f32; 20_000_000]), 20_000_000.0);
         let tenths = sum(&vec![0.1f32; 10_000_000]) as f64;
         assert!((tenths / 1_000_000.014_9 - 1.0).abs() < 1e-5, "{tenths}");
+    }
+
+    #[test]
+    fn f12_column_sums_keep_their_digits() {
+        let (mut total, ones) = ([0f32; 3], vec![1f32; 3 * 17_000_000]);
+        add_column_sums(&mut total, &ones);
+        assert_eq!(total, [17_000_000.0; 3]);
+    }
+
+    #[test]
+    fn column_sums_add_at_every_width() {
+        for width in 1..40 {
+            let x: Vec<f64> = (0..width * 7).map(|i| (i * i % 13) as f64).collect();
+            let mut total = vec![1.0; width];
+            add_column_sums(&mut total, &x);
+            let plain = |j: usize| 1.0 + x.iter().skip(j).step_by(width).sum::<f64>();
+            assert!((0..width).all(|j| total[j] == plain(j)), "{width}");
+        }
     }
 
     #[test]

@@ -242,7 +242,8 @@ impl Op<1> for CausalAttention {
 
     fn shape(&self, _: &Context<'_>, [x]: [Shape; 1]) -> Result<Shape> {
         check_probability("causal attention", self.dropout)?;
-        if x.rank() != 3 || self.heads == 0 || !x.last().is_multiple_of(3 * self.heads) {
+        let divides = |heads: usize| x.last().is_multiple_of(heads) && heads > 0;
+        if x.rank() != 3 || !self.heads.checked_mul(3).is_some_and(divides) {
             return mismatch(
                 "causal attention",
                 format!("[B, T, 3C] with C a multiple of {} heads", self.heads),
@@ -416,7 +417,13 @@ mod tests {
             OpCheck::default().run(&op(5, 0.0), &[&[1, 2, 72]]),
             Err(Error::Mismatch { .. })
         ));
-        assert!(OpCheck::default().run(&op(0, 0.0), &[&[1, 2, 72]]).is_err());
+        for heads in [0, usize::MAX, usize::MAX / 3 + 1] {
+            assert!(
+                OpCheck::default()
+                    .run(&op(heads, 0.0), &[&[1, 2, 72]])
+                    .is_err()
+            );
+        }
         assert!(OpCheck::default().run(&op(1, 1.5), &[&[1, 2, 72]]).is_err());
         assert!(OpCheck::default().run(&op(1, 0.0), &[&[2, 72]]).is_err());
     }

@@ -9,13 +9,13 @@ use burtorch_core::{Float, Number, Scalar};
 
 use super::mismatch;
 use crate::kernels::dispatch::kernel;
-use crate::kernels::rows::{add_column_sums, sum_by};
+use crate::kernels::rows::{add_column_sums, add_column_sums_by, dot, sum_by};
 use crate::{Context, Element, Error, Op, Result, Run, Shape, View};
 
 /// Normalises each row. Inputs: x `[.., C]`, gain `[C]` and, if given, bias `[C]` → as x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerNorm {
-    /// Added to the variance, above 0. PyTorch's default and GPT-2's: 1e-5.
+    /// Added to the variance; finite and not too small for f32. PyTorch's default and GPT-2's: 1e-5.
     pub epsilon: f64,
 }
 
@@ -50,7 +50,7 @@ kernel! {
                 (*h, *normal) = (dy * gain, (x - mean) * scale);
             }
             let mean_h = sum_by(h, |h| h) / n;
-            let mean_product = crate::kernels::rows::dot::<T, S>(h, normal) / n;
+            let mean_product = dot::<T, S>(h, normal) / n;
             for ((&h, &normal), dx) in h.iter().zip(&*normal).zip(dx) {
                 *dx = scale.fma::<S>(h - mean_h - normal * mean_product, *dx);
             }
@@ -61,13 +61,7 @@ kernel! {
 kernel! {
     /// Adds dg.
     fn gain_gradient<'a, T>(x: &'a [T], saved: &'a [T], dy: &'a [T], dgain: &'a mut [T]) {
-        let width = dgain.len();
-        for ((x, dy), saved) in x.chunks_exact(width).zip(dy.chunks_exact(width)).zip(saved.chunks_exact(2)) {
-            let (mean, scale) = (saved[0], saved[1]);
-            for ((&x, &dy), dgain) in x.iter().zip(dy).zip(&mut *dgain) {
-                *dgain = dy.fma::<S>((x - mean) * scale, *dgain);
-            }
-        }
+        add_column_sums_by(dgain, x.len(), |row, at| dy[at] * ((x[at] - saved[2 * row]) * saved[2 * row + 1]));
     }
 }
 
@@ -75,8 +69,9 @@ impl<const N: usize> Op<N> for LayerNorm {
     const NAME: &'static str = "layer norm";
 
     fn shape(&self, _: &Context<'_>, x: [Shape; N]) -> Result<Shape> {
-        if self.epsilon.is_nan() || self.epsilon <= 0.0 {
-            let (op, name, expected) = ("layer norm", "epsilon", "above 0");
+        let least = f64::from(f32::MIN_POSITIVE); // smaller ones vanish in f32
+        if !(least..f64::INFINITY).contains(&self.epsilon) {
+            let (op, name, expected) = ("layer norm", "epsilon", "at least 1.2e-38 and finite");
             return Err(Error::Setting {
                 op,
                 name,

@@ -82,3 +82,9 @@ macro_rules! unary {
 }
 
 pub(super) use unary;
+
+/// −|x|.
+#[inline(always)]
+pub(super) fn negative_magnitude<T: crate::Element>(x: T) -> T {
+    if x > T::ZERO { -x } else { x }
+}
