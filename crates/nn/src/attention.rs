@@ -148,6 +148,17 @@ mod tests {
             Ok(())
         }
 
+        fn f06_certain_dropout_leaves_nothing<W>() {
+            let config = AttentionConfig { dropout: 1.0, ..CONFIG };
+            let (layer, mut params) = build(|b| Attention::new(b, "attention", config))?;
+            params.values_mut().fill(0.5); // a bias behind the dropped weights
+            let x = numbers(12);
+            let of = |training| run::<W>(&layer, &params, (&x, &[1, 3, 4]), context(training)).map(|f| f.result);
+            assert_eq!(of(true)?, [0.0; 12]);
+            assert_ne!(of(false)?, [0.0; 12]);
+            Ok(())
+        }
+
         fn evaluation_drops_nothing<W>() {
             let (plain, params) = build(|b| Attention::new(b, "attention", CONFIG))?;
             let (dropping, _) = build(|b| Attention::new(b, "attention", AttentionConfig { dropout: 0.5, ..CONFIG }))?;

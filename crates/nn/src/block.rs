@@ -151,6 +151,16 @@ mod tests {
     };
 
     on_both_engines! {
+        fn f06_certain_dropout_leaves_the_input<W>() {
+            let (layer, mut params) = build(|b| Block::new(b, "block", BlockConfig { dropout: 1.0, ..CONFIG }))?;
+            params.values_mut().fill(0.5);
+            let x = numbers(12);
+            let of = |training| run::<W>(&layer, &params, (&x, &[1, 3, 4]), context(training)).map(|f| f.result);
+            assert_eq!(of(true)?, x);
+            assert_ne!(of(false)?, x);
+            Ok(())
+        }
+
         fn a_block_whose_last_weights_are_0_is_the_identity<W>() {
             let config = BlockConfig { residual_init: Init::ZEROS, ..CONFIG };
             let (layer, params) = build(|b| Block::new(b, "block", config))?;

@@ -128,6 +128,17 @@ mod tests {
     }
 
     #[test]
+    fn f34_layers_of_one_name_in_different_places_have_different_masks() {
+        let mut params = Params::<f64>::new();
+        let mut b = Builder::new(&mut params, 1);
+        let first = b.within("blocks.0", |b| b.stream("dropout"));
+        let mut params = Params::<f64>::new();
+        let mut b = Builder::new(&mut params, 1); // a fresh one, which has nothing to avoid
+        let second = b.within("blocks.1", |b| b.stream("dropout"));
+        assert_ne!(first, second);
+    }
+
+    #[test]
     fn f34_mask_streams_depend_on_the_name_and_never_meet() {
         let mut params = Params::<f64>::new();
         let mut b = Builder::new(&mut params, 1);

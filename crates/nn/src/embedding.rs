@@ -149,6 +149,26 @@ mod tests {
             Ok(())
         }
 
+        fn a_tied_head_adds_its_bias<W>() {
+            let ((embedding, bias), mut params) = build(|b| {
+                let embedding = Embedding::new(b, "tokens", 3, 2, Init::XavierNormal)?;
+                Ok((embedding, b.parameter("bias", &[3], Init::ZEROS)?))
+            })?;
+            params.values_mut()[6..].copy_from_slice(&[1.0, 2.0, 3.0]);
+            let logits = |head: Linear| -> Result<Vec<f64>> {
+                let mut workspace = W::default();
+                let mut e = workspace.bind(&params, Context { indices: &[1], ..Context::default() });
+                let x = embedding.forward(&mut e, Indices::new(0, 1), 1)?;
+                let y = head.forward(&mut e, x)?;
+                Ok(e.value(y).data.to_vec())
+            };
+            let (plain, biased) = (logits(embedding.tied_head(None))?, logits(embedding.tied_head(Some(bias)))?);
+            for i in 0..3 {
+                assert!((biased[i] - plain[i] - (i as f64 + 1.0)).abs() < 1e-12);
+            }
+            Ok(())
+        }
+
         fn f37_a_tied_table_is_one_parameter_with_the_sum_of_both_gradients<W>() {
             let (embedding, params) = build(|b| Embedding::new(b, "tokens", 3, 2, Init::XavierNormal))?;
             assert_eq!((params.len(), params.entries().len()), (6, 1));

@@ -97,6 +97,15 @@ mod tests {
     };
 
     on_both_engines! {
+        fn f06_certain_dropout_leaves_nothing<W>() {
+            let (layer, mut params) = build(|b| Mlp::new(b, "mlp", MlpConfig { dropout: 1.0, ..CONFIG }))?;
+            params.values_mut().fill(0.5);
+            let of = |training| run::<W>(&layer, &params, (&[1.0, 2.0, 3.0], &[1, 3]), context(training)).map(|f| f.result);
+            assert_eq!(of(true)?, [0.0; 3]);
+            assert_ne!(of(false)?, [0.0; 3]);
+            Ok(())
+        }
+
         fn the_activation_is_between_the_two_layers_only<W>() {
             let config = MlpConfig { embed: 1, hidden: 1, activation: Activation::Relu, ..CONFIG };
             let (layer, mut params) = build(|b| Mlp::new(b, "mlp", config))?;
