@@ -1,4 +1,5 @@
 //! A graph that remembers everything, for looking at: every intermediate has its own node, op, value, gradient and label.
+//! Choices (`max`, `min`, `select`) are no ops: they give back the node they chose.
 //!
 //! ```
 //! use burtorch_core::{Scalar, graph::Graph};

@@ -65,10 +65,14 @@
 //! | `product` with zeros | 0 | the product of the other factors |
 //! | `logsumexp` of −∞ only, or of nothing | −∞ | 0 |
 //! | `softmax` of −∞ only | 0 | 0 |
+//! | `relu` of NaN | NaN | 0 |
+//! | `norm`, `logsumexp` with an infinity | as mathematics says | NaN |
+//! | `pow(NaN, 0)` | 1 | NaN for both |
+//! | `max`, `min`, `select` of values of two tapes | the chosen value, on its own tape | as that tape says |
 //! | `sum`, `product` of nothing | 0, 1 | |
 //! | `mean`, `mean_of_squares`, `variance` of nothing | NaN | |
 //! | `dot`, `softmax` of different lengths | NaN | an [`Error`] from the tape |
-//! | a branch whose outer derivative is exactly 0 | | 0, even if its own is infinite or NaN |
+//! | a branch whose outer derivative is exactly 0 | | 0, even if its own is infinite or NaN (on a tape of tapes: in its first derivative) |
 //! | an infinite outer derivative times an inner 0 | | NaN; 0 in forward mode, see [`Dual`](Dual#conventions) |
 //!
 //! Subnormal numbers are computed with, never flushed. Sums are added pairwise. A mistake in recording (tapes mixed, a full tape)

@@ -463,20 +463,21 @@ impl<T: Scalar> Tape<T> {
         if id.identity != self.identity {
             return Err(Error::ForeignTape { what: "node" });
         }
-        if !self.history.unchanged_since(id.moment, position + 1) {
-            return Err(Error::Rewound {
-                what: "node",
-                position,
-            });
-        }
         let (end, len) = (
             position.saturating_add(count),
             self.storage.borrow().nodes(),
         );
-        if end > len {
+        // A rewind may have left the first of several nodes and put others behind it.
+        let kept = |nodes| self.history.unchanged_since(id.moment, nodes);
+        if kept(position + 1) && end > len {
             Err(Error::NoSuchNode { end, len })
-        } else {
+        } else if kept(end.max(position + 1)) {
             Ok(position)
+        } else {
+            Err(Error::Rewound {
+                what: "node",
+                position,
+            })
         }
     }
 }

@@ -269,6 +269,27 @@ fn f12_long_sums<F: Float>() {
     assert_close(F::dot(&tenths, &tenths), 100000.002980, 1.0);
 }
 
+/// Sums of every length near those of the blocks, of whole numbers, which any order of adding gets exactly.
+#[test]
+fn f12_sums_of_every_length() {
+    let whole: Vec<f64> = (0..700).map(|i| f64::from(i * 37 % 101)).collect();
+    let ones = vec![1.0; 700];
+    for n in 0..700 {
+        let (xs, plain) = (&whole[..n], whole[..n].iter().sum::<f64>());
+        assert_eq!(f64::sum(xs), plain, "{n}");
+        assert_eq!(f64::dot(xs, &ones[..n]), plain, "{n}");
+        assert_eq!(
+            f64::sum_of_squares(xs),
+            xs.iter().map(|x| x * x).sum::<f64>(),
+            "{n}"
+        );
+        if n > 0 {
+            assert_close(f64::logsumexp(&ones[..n]), 1.0 + (n as f64).ln(), 1e-13);
+            assert_eq!(f64::variance(&ones[..n]), 0.0, "{n}");
+        }
+    }
+}
+
 fn f13_subnormal_numbers<F: Float>() {
     let tiny = F::MIN_POSITIVE / c(4.0);
     let (value, gradient) = value_and_grad(|x| x[0] * x[1], &[tiny, c(0.5)]).unwrap();
@@ -507,6 +528,32 @@ fn f23_misuse<F: Float>() {
     let pair = [tape.var(F::ONE), other.var(F::ONE)];
     assert!(Var::mean(&pair).value().is_nan());
     assert_eq!(tape.check(), Err(Error::MixedTapes { op: "mean" }));
+
+    // A name that lives, followed by nodes that are no longer those of its time.
+    let mut tape = Tape::new();
+    let first = tape.vars(&[F::ONE; 1])[0].id().unwrap();
+    let mark = tape.mark();
+    tape.vars(&[F::ONE; 2]);
+    tape.rewind(mark).unwrap();
+    tape.vars(&[F::ONE; 2]);
+    let gone = Error::Rewound {
+        what: "node",
+        position: 1,
+    };
+    assert_eq!(tape.grad(first), Ok(F::ZERO));
+    assert_eq!(tape.add_grads(first, &mut [F::ZERO; 3]), Err(gone.clone()));
+    assert_eq!(tape.zero_grads_in(first, 3), Err(gone.clone()));
+    assert_eq!(tape.check(), Ok(()));
+    assert_eq!(tape.handles(first, &[F::ONE; 3]).len(), 0);
+    assert_eq!(tape.check(), Err(gone));
+
+    // A fault from before the mark outlives a rewind to it.
+    let (mut tape, other) = (Tape::new(), Tape::new());
+    let _ = tape.var(F::ONE) + other.var(F::ONE);
+    let mark = tape.mark();
+    tape.vars(&[F::ONE; 2]);
+    tape.rewind(mark).unwrap();
+    assert_eq!(tape.check(), Err(Error::MixedTapes { op: "add" }));
 
     // Names and marks that outlived their nodes. (Handles that would do not compile.)
     let mut tape = Tape::new();
