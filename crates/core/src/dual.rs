@@ -229,6 +229,10 @@ impl<T: Scalar> Scalar for Dual<T> {
         self.value.all_positive()
     }
     #[inline]
+    fn all_finite(self) -> bool {
+        self.value.all_finite() && self.tangent.all_finite()
+    }
+    #[inline]
     fn at_least(self, other: Self) -> Self {
         Self::fixed(self.value.at_least(other.value))
     }

@@ -15,6 +15,7 @@
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
+use std::panic::Location;
 
 use crate::error::Error;
 use crate::float::Float;
@@ -27,6 +28,10 @@ use crate::record::{
 use crate::scalar::{Number, Scalar};
 use crate::tape::{CONSTANT, Tape};
 use crate::var::Var;
+
+mod non_finite;
+
+pub use non_finite::{NonFinite, Quantity, RecordedNode, find_non_finite};
 
 /// A recorded computation to be drawn and inspected. Slower and larger than a [`Tape`], which is what it keeps its slopes on.
 #[derive(Debug, Default)]
@@ -42,6 +47,8 @@ struct Note<T> {
     op: &'static str,
     value: T,
     label: String,
+    /// Where the op was called.
+    location: &'static Location<'static>,
 }
 
 /// A value of a [`Graph`].
@@ -77,18 +84,25 @@ impl<T: Scalar> Graph<T> {
     }
 
     /// A new variable.
+    #[track_caller]
     pub fn var(&self, value: T) -> Node<'_, T> {
-        self.note("variable", value, self.tape.record([]))
+        self.leaf("variable", value, Location::caller())
     }
 
     /// New variables.
+    #[track_caller]
     pub fn vars(&self, values: &[T]) -> Vec<Node<'_, T>> {
-        values.iter().map(|&value| self.var(value)).collect()
+        let location = Location::caller();
+        let variables = values.iter();
+        variables
+            .map(|&value| self.leaf("variable", value, location))
+            .collect()
     }
 
     /// A constant. Plain numbers become constants by themselves where they are used.
+    #[track_caller]
     pub fn constant(&self, value: T) -> Node<'_, T> {
-        self.note("constant", value, self.tape.record([]))
+        self.leaf("constant", value, Location::caller())
     }
 
     /// Number of nodes, constants included.
@@ -163,8 +177,24 @@ impl<T: Scalar> Graph<T> {
         text
     }
 
+    /// A node without arguments.
+    fn leaf(
+        &self,
+        op: &'static str,
+        value: T,
+        location: &'static Location<'static>,
+    ) -> Node<'_, T> {
+        self.note(op, value, location, self.tape.record([]))
+    }
+
     /// Adds what the graph shows of a node that the tape has just recorded, if it has.
-    fn note(&self, op: &'static str, value: T, node: Option<u32>) -> Node<'_, T> {
+    fn note(
+        &self,
+        op: &'static str,
+        value: T,
+        location: &'static Location<'static>,
+        node: Option<u32>,
+    ) -> Node<'_, T> {
         let Some(node) = node else {
             return Node {
                 graph: Some(self),
@@ -176,6 +206,7 @@ impl<T: Scalar> Graph<T> {
             op,
             value,
             label: String::new(),
+            location,
         });
         Node {
             graph: Some(self),
@@ -249,33 +280,39 @@ impl<'g, T: Scalar> Node<'g, T> {
     }
 
     /// The number of this node in `graph`; a constant that was in none gets one.
-    fn placed_in(self, graph: &'g Graph<T>) -> u32 {
+    fn placed_in(self, graph: &'g Graph<T>, location: &'static Location<'static>) -> u32 {
         if self.is_constant() {
-            graph.constant(self.value).node
+            graph.leaf("constant", self.value, location).node
         } else {
             self.node
         }
     }
 
+    #[track_caller]
     fn unary(self, op: &'static str, value: T, partial: T) -> Self {
-        match self.graph {
-            Some(graph) => graph.note(op, value, graph.tape.record([(self.node, partial)])),
-            None => Self::detached(value),
-        }
+        let location = Location::caller();
+        let Some(graph) = self.graph else {
+            return Self::detached(value);
+        };
+        let node = graph.tape.record([(self.node, partial)]);
+        graph.note(op, value, location, node)
     }
 
+    #[track_caller]
     fn binary(self, other: Self, op: &'static str, value: T, (left, right): (T, T)) -> Self {
         Self::reduction(op, [&[self], &[other]], value, |out| {
             out.copy_from_slice(&[left, right])
         })
     }
 
+    #[track_caller]
     fn reduction<const N: usize>(
         op: &'static str,
         groups: [&[Self]; N],
         value: T,
         fill: impl FnOnce(&mut [T]),
     ) -> Self {
+        let location = Location::caller();
         let inputs: Vec<Self> = groups.concat();
         let Some(graph) = inputs.iter().find_map(|x| x.graph) else {
             return Self::detached(value);
@@ -286,11 +323,12 @@ impl<'g, T: Scalar> Node<'g, T> {
         {
             return Self::fault(&Error::MixedTapes { op }, &inputs);
         }
-        let parents: Vec<u32> = inputs.iter().map(|x| x.placed_in(graph)).collect();
+        let placed = inputs.iter().map(|x| x.placed_in(graph, location));
+        let parents: Vec<u32> = placed.collect();
         let node = graph
             .tape
             .record_many(parents.iter().map(|&parent| (parent, constant(1.0))), fill);
-        graph.note(op, value, node)
+        graph.note(op, value, location, node)
     }
 
     fn mismatch(op: &'static str, [a, b]: [&[Self]; 2]) -> Self {

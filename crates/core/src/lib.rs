@@ -25,6 +25,7 @@
 //! - [`Tape`] explains recording, marks, and gradients that add up; [`Var`] which values have a gradient of their own.
 //! - [`StackTape`] is a tape of fixed size that the compiler can turn into straight-line code: small graphs in a few nanoseconds.
 //! - [`Scalar`] lists the ops. [`graph::Graph`] is a recording to draw and look through.
+//! - [`find_non_finite`](graph::find_non_finite) names the op, label and line that an infinity or NaN comes from.
 //! - [`Dual`] numbers carry a derivative along: [`jvp`] and [`jacobian_forward`] with them, [`jacobian`] by a tape.
 //! - [`Program`] is a function recorded once and evaluated at many inputs; the module [`program`] explains it.
 //! - [`save_numbers`] and [`load_numbers`] keep values and gradients in files that are checked when they are read.

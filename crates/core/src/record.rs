@@ -17,6 +17,7 @@ macro_rules! recorded_operator {
             type Output = Self;
 
             #[inline(always)]
+            #[track_caller]
             fn $name(self, other: Self) -> Self {
                 let (a, b) = (self.value(), other.value());
                 let y = a $symbol b;
@@ -28,6 +29,7 @@ macro_rules! recorded_operator {
             type Output = Self;
 
             #[inline(always)]
+            #[track_caller]
             fn $name(self, c: C) -> Self {
                 let (a, b) = (self.value(), T::constant(c));
                 let y = a $symbol c;
@@ -40,6 +42,7 @@ macro_rules! recorded_operator {
             Self: std::ops::$operator<R, Output = Self>,
         {
             #[inline(always)]
+            #[track_caller]
             fn $assign_method(&mut self, other: R) {
                 *self = *self $symbol other;
             }
@@ -56,6 +59,7 @@ macro_rules! constant_on_the_left {
             type Output = $type<'a, T $($named)*>;
 
             #[inline(always)]
+            #[track_caller]
             fn $name(self, x: $type<'a, T $($named)*>) -> $type<'a, T $($named)*> {
                 $type::detached(T::constant(self)) $symbol x
             }
@@ -109,6 +113,7 @@ macro_rules! recorded_scalar {
             type Output = Self;
 
             #[inline(always)]
+            #[track_caller]
             fn neg(self) -> Self {
                 self.unary("neg", -self.value(), constant(-1.0))
             }
@@ -138,6 +143,10 @@ macro_rules! recorded_scalar {
             #[inline(always)]
             fn all_positive(self) -> Option<bool> {
                 self.value().all_positive()
+            }
+            #[inline(always)]
+            fn all_finite(self) -> bool {
+                self.value().all_finite()
             }
             #[inline(always)]
             fn at_least(self, other: Self) -> Self {

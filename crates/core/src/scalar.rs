@@ -42,25 +42,27 @@ impl<S, Rhs> Operators<Rhs> for S where
 /// Turns the rows of ops with one argument into trait methods.
 macro_rules! declare_unary {
     ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
-        $($(#[$doc])* fn $name(self) -> Self;)*
+        $($(#[$doc])* #[track_caller] fn $name(self) -> Self;)*
     };
 }
 
 /// Turns the rows of ops with two arguments into trait methods.
 macro_rules! declare_binary {
     ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
-        $($(#[$doc])* fn $name(self, other: Self) -> Self;)*
+        $($(#[$doc])* #[track_caller] fn $name(self, other: Self) -> Self;)*
     };
 }
 
 /// Turns the rows of ops over a slice into trait functions.
 macro_rules! declare_reduction {
     ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
-        $($(#[$doc])* fn $name(xs: &[Self]) -> Self;)*
+        $($(#[$doc])* #[track_caller] fn $name(xs: &[Self]) -> Self;)*
     };
 }
 
 /// A number that may record what is done to it.
+///
+/// Its methods pass on where they were called (`#[track_caller]`), which a [`Graph`](crate::graph::Graph) keeps.
 ///
 /// A function over a `Scalar` runs on `f32`, on `f64`, on tape variables ([`Var`](crate::Var)) and on the nodes of a
 /// drawing ([`Node`](crate::graph::Node)). Operators take another scalar or a plain number on the right.
@@ -107,6 +109,12 @@ pub trait Scalar:
     /// `Some(true)` if every number in this is greater than zero, `Some(false)` if none is, `None` if they differ.
     fn all_positive(self) -> Option<bool>;
 
+    /// Whether every number in this is finite: neither infinite nor NaN.
+    #[inline]
+    fn all_finite(self) -> bool {
+        self.primal().is_finite()
+    }
+
     /// 1 where this is at least `other` or NaN, 0 elsewhere; a constant.
     fn at_least(self, other: Self) -> Self;
 
@@ -133,16 +141,19 @@ pub trait Scalar:
     /// `on_positive` where this is greater than zero, `otherwise` elsewhere (also where this is NaN).
     ///
     /// Only the chosen one takes part in the gradient.
+    #[track_caller]
     fn select(self, on_positive: Self, otherwise: Self) -> Self;
 
     /// The larger one; `self` on ties; NaN if either is NaN. The gradient goes to the one returned.
     #[inline]
+    #[track_caller]
     fn max(self, other: Self) -> Self {
         self.at_least(other).select(self, other)
     }
 
     /// The smaller one; `self` on ties; NaN if either is NaN. The gradient goes to the one returned.
     #[inline]
+    #[track_caller]
     fn min(self, other: Self) -> Self {
         (-self).at_least(-other).select(self, other)
     }
@@ -150,9 +161,11 @@ pub trait Scalar:
     unary_rows! { declare_unary }
 
     /// xⁿ. Derivative n·xⁿ⁻¹, which is 0 for n = 0 also at x = 0.
+    #[track_caller]
     fn powi(self, n: i32) -> Self;
 
     /// xᶜ for a plain exponent. Derivative c·xᶜ⁻¹, which is 0 for c = 0 also at x = 0.
+    #[track_caller]
     fn powf(self, c: Self::Primal) -> Self;
 
     binary_rows! { declare_binary }
@@ -162,12 +175,15 @@ pub trait Scalar:
     /// exp(xᵢ) / Σⱼ exp(xⱼ), written to `out`. Entries of −∞ get 0, and if all are −∞ every result is 0.
     ///
     /// If the lengths differ, all of `out` is NaN.
+    #[track_caller]
     fn softmax(xs: &[Self], out: &mut [Self]);
 
     /// Σᵢ aᵢbᵢ; NaN if the lengths differ.
+    #[track_caller]
     fn dot(a: &[Self], b: &[Self]) -> Self;
 
     /// Σᵢ aᵢbᵢ + bias; NaN if the lengths differ.
+    #[track_caller]
     fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self;
 }
 

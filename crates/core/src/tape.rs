@@ -449,6 +449,11 @@ impl<T: Scalar> Tape<T> {
         self.storage.borrow().parents_of(node as usize).to_vec()
     }
 
+    /// The derivatives of node `node` by each of those.
+    pub(crate) fn partials_of(&self, node: u32) -> Vec<T> {
+        self.storage.borrow().partials_of(node as usize).to_vec()
+    }
+
     pub(crate) fn id_of(&self, node: u32) -> NodeId {
         NodeId {
             identity: self.identity,

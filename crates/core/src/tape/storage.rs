@@ -51,6 +51,11 @@ impl<T: Scalar> Storage<T> {
         &self.parents[start as usize..self.ends[node] as usize]
     }
 
+    pub(super) fn partials_of(&self, node: usize) -> &[T] {
+        let end = self.ends[node] as usize;
+        &self.partials[end - self.parents_of(node).len()..end]
+    }
+
     pub(super) fn reserve(&mut self, nodes: usize, arguments: usize) -> Result<(), Error> {
         if nodes >= self.limit {
             return Err(Error::TapeFull {
