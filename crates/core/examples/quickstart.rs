@@ -18,12 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let f = (c - d).square();
     let g = (f / 2.0 + 10.0 / f).label("g");
     g.backward()?;
-    println!(
-        "g = {:.4}, dg/da = {:.4}, dg/db = {:.4}",
-        g.value(),
-        a.grad()?,
-        b.grad()?
-    );
+    let (value, da, db) = (g.value(), a.grad()?, b.grad()?);
+    println!("g = {value:.4}, dg/da = {da:.4}, dg/db = {db:.4}");
     std::fs::write("quickstart.dot", graph.draw()?)?;
     Ok(())
 }
