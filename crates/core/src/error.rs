@@ -46,6 +46,15 @@ pub enum Error {
         found: usize,
     },
 
+    /// A list that should hold rows of equal length ends within one, or its rows hold nothing.
+    #[error("expected rows of {width} numbers each, at least one, found {found} numbers")]
+    UnevenRows {
+        /// Numbers in a row.
+        width: usize,
+        /// Numbers in the list.
+        found: usize,
+    },
+
     /// The value has no node of its own, hence no gradient slot.
     #[error(
         "this value has no gradient of its own: it is neither a variable, a recorded result, nor retained"

@@ -2,9 +2,10 @@
 
 use std::fmt::{Debug, Display, LowerExp};
 
+use crate::lanes::functions::Vectorised;
 use crate::scalar::Scalar;
 
-/// A plain floating-point number, `f32` or `f64`: what every [`Scalar`] is made of in the end.
+/// A plain floating-point number, `f32` or `f64`: what every [`Scalar`] is made of in the end. No other type can be one.
 ///
 /// ```
 /// use burtorch_core::Float;
@@ -15,7 +16,16 @@ use crate::scalar::Scalar;
 /// assert_eq!(halves(3.0_f32), 1.5);
 /// ```
 pub trait Float:
-    Scalar<Primal = Self> + PartialOrd + Default + Debug + Display + LowerExp + Send + Sync + 'static
+    Scalar<Primal = Self>
+    + Vectorised
+    + PartialOrd
+    + Default
+    + Debug
+    + Display
+    + LowerExp
+    + Send
+    + Sync
+    + 'static
 {
     /// 0.
     const ZERO: Self;

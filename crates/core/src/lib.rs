@@ -78,7 +78,7 @@
 //!
 //! Subnormal numbers are computed with, never flushed. Sums are added pairwise. A mistake in recording (tapes mixed, a full tape)
 //! yields NaN at once and its [`Error`] from the next `backward`, `grad` or `check`; nothing here panics.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod atomic_file;
 mod check;
@@ -88,6 +88,7 @@ mod dual;
 mod error;
 mod float;
 pub mod graph;
+pub mod lanes;
 mod ops;
 pub mod program;
 mod record;
