@@ -39,8 +39,9 @@ pub use dispatch::{Level, dispatch};
 /// # What a lane computes
 ///
 /// No lane depends on another: each holds the bits it would hold alone, whatever its place, its neighbours, `N` and the
-/// [`Level`]. The one exception is a [`select`](Scalar::select) in which the lanes of a tape variable disagree *and* the outer
-/// derivative is infinite or NaN: the lanes that did not choose a side then pass NaN to it, where a plain number passes nothing.
+/// [`Level`]. To that end a recorder records both sides of every [`select`](Scalar::select) (and of `max` and `min`), with a slope of
+/// zero for the one not chosen. In one case this shows: if the outer derivative is infinite or NaN, the side that was not
+/// chosen gets NaN, where a recording of plain numbers gives it nothing.
 ///
 /// The operators, `recip`, `square`, `cube`, `sqrt`, `rsqrt`, `relu`, `abs`, `max`, `min`, `select` and the sums are those of plain
 /// numbers, bit for bit. These functions have formulas of their own, which the compiler turns into vector instructions,
@@ -325,12 +326,7 @@ impl<T: Float, const N: usize> Scalar for Lanes<T, N> {
 
     #[inline(always)]
     fn all_positive(self) -> Option<bool> {
-        let positive = self.0.iter().filter(|&&x| x > T::ZERO).count();
-        match positive {
-            0 => Some(false),
-            _ if positive == N => Some(true),
-            _ => None,
-        }
+        None
     }
 
     #[inline(always)]

@@ -28,6 +28,8 @@
 //! - [`find_non_finite`](graph::find_non_finite) names the op, label and line that an infinity or NaN comes from.
 //! - [`Dual`] numbers carry a derivative along: [`jvp`] and [`jacobian_forward`] with them, [`jacobian`] by a tape.
 //! - [`Program`] is a function recorded once and evaluated at many inputs; the module [`program`] explains it.
+//! - [`lanes::Lanes`] are several samples side by side in one recording or program; [`lanes::value_and_grad_batch`] cuts long lists
+//!   of samples into lanes.
 //! - [`save_numbers`] and [`load_numbers`] keep values and gradients in files that are checked when they are read.
 //!
 //! For second derivatives, [`hvp`] multiplies the Hessian with a direction and [`hessian`] gives all of it. They record on a tape of

@@ -106,7 +106,8 @@ pub trait Scalar:
     /// Whether this is exactly zero in every part, so that its multiples may be left out.
     fn is_zero(self) -> bool;
 
-    /// `Some(true)` if every number in this is greater than zero, `Some(false)` if none is, `None` if they differ.
+    /// `Some(true)` if every number in this is greater than zero, `Some(false)` if none is, `None` if they differ or might: of
+    /// [`Lanes`](crate::lanes::Lanes) always, so that what is recorded does not depend on which samples stand side by side.
     fn all_positive(self) -> Option<bool>;
 
     /// Whether every number in this is finite: neither infinite nor NaN.

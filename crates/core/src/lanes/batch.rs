@@ -11,7 +11,7 @@ use crate::var::Var;
 /// `points` holds one point after the other, `width` coordinates each. `N` of them are evaluated side by side; the last
 /// lanes of the last group are filled up and dropped again. Returned are one value per point and the gradients, laid
 /// out as the points are. What comes out for a point does not depend on `N`, on the points beside it, or on the
-/// machine, bit for bit, with the exception told under [`Lanes`].
+/// machine's vectors, bit for bit.
 ///
 /// The code runs in [`dispatch`]; what is said there about long closures holds for `f`.
 ///

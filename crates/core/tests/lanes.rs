@@ -1,0 +1,225 @@
+//! Lanes on tapes, in dual numbers and in programs; groups and levels that do not show in the bits.
+
+use burtorch_core::lanes::{Lanes, Level, dispatch, per_sample_grads, value_and_grad_batch};
+use burtorch_core::program::Evaluator;
+use burtorch_core::{Dual, Error, Float, Program, Scalar, Tape, value_and_grad};
+
+/// One formula through most ops; its branches fall differently from sample to sample.
+#[inline(always)]
+fn formula<S: Scalar>(x: &[S]) -> S {
+    let c = |x: f64| S::Primal::from_f64(x);
+    let mut weights = [x[0]; 3];
+    S::softmax(&x[..3], &mut weights);
+    let a = x[0].tanh() * x[1].sigmoid() + x[2].softplus() - x[1].log_sigmoid();
+    let b = (x[0].exp_m1() + x[1].square().ln_1p()).max(x[2].sin() * c(3.0));
+    let d = x[1].select(x[0].erf(), x[2].gelu() + x[0].gelu_tanh()) + x[2].abs().rsqrt();
+    let sums =
+        S::dot(&weights, x) + S::logsumexp(x) * S::norm(x) + S::variance(x) / S::mean_of_squares(x);
+    a + b * weights[1] + d.powi(2) + sums + x[0].relu() + x[0].abs().pow(x[1].exp())
+        - S::product(x).cos()
+}
+
+fn points<F: Float>(count: usize) -> Vec<F> {
+    (0..count * 3)
+        .map(|i| F::from_f64(((i * 7919 + 13) % 1009) as f64 / 200.0 - 2.5))
+        .collect()
+}
+
+#[track_caller]
+fn assert_near<F: Float>(found: &[F], expected: &[F]) {
+    assert_eq!(found.len(), expected.len());
+    let tolerance = F::EPSILON.to_f64() * 400.0;
+    for (found, expected) in found.iter().zip(expected) {
+        let (found, expected) = (found.to_f64(), expected.to_f64());
+        assert!(
+            (found - expected).abs() <= tolerance * expected.abs().max(1.0),
+            "{found:e}, expected {expected:e}"
+        );
+    }
+}
+
+fn lanes_give_what_plain_numbers_do<F: Float>() {
+    let points = points::<F>(37);
+    let (values, gradients) = value_and_grad_batch::<8, _, _>(|x| formula(x), &points, 3).unwrap();
+    for (i, point) in points.chunks(3).enumerate() {
+        let (value, gradient) = value_and_grad(|x| formula(x), point).unwrap();
+        assert_near(&values[i..=i], &[value]);
+        assert_near(&gradients[i * 3..][..3], &gradient);
+        assert_near(&[formula(point)], &[value]);
+    }
+}
+
+#[test]
+fn lanes_give_what_plain_numbers_do_in_f32_and_f64() {
+    lanes_give_what_plain_numbers_do::<f32>();
+    lanes_give_what_plain_numbers_do::<f64>();
+}
+
+/// Not by tolerance: the bits must be equal.
+#[test]
+fn groups_do_not_show() {
+    let points = points::<f64>(41);
+    let whole = value_and_grad_batch::<8, _, _>(|x| formula(x), &points, 3).unwrap();
+    assert_eq!(
+        value_and_grad_batch::<1, _, _>(|x| formula(x), &points, 3).unwrap(),
+        whole
+    );
+    assert_eq!(
+        value_and_grad_batch::<5, _, _>(|x| formula(x), &points, 3).unwrap(),
+        whole
+    );
+    assert_eq!(
+        value_and_grad_batch::<64, _, _>(|x| formula(x), &points, 3).unwrap(),
+        whole
+    );
+    for (i, point) in points.chunks(3).enumerate() {
+        let alone = value_and_grad_batch::<16, _, _>(|x| formula(x), point, 3).unwrap();
+        assert_eq!(
+            (alone.0[0], &alone.1[..]),
+            (whole.0[i], &whole.1[i * 3..][..3])
+        );
+    }
+}
+
+#[inline(always)]
+fn gradient<F: Float>(x: [Lanes<F, 8>; 3]) -> Vec<Lanes<F, 8>> {
+    let tape = Tape::new();
+    let x = tape.vars(&x);
+    let y = formula(&x);
+    y.backward().unwrap();
+    x.iter()
+        .map(|x| x.grad().unwrap())
+        .chain([y.value()])
+        .collect()
+}
+
+#[test]
+fn levels_do_not_show() {
+    let points = points::<f64>(8);
+    let x: [_; 3] =
+        std::array::from_fn(|column| Lanes::<f64, 8>::from_fn(|lane| points[lane * 3 + column]));
+    let narrow = x.map(|x| Lanes::from_fn(|lane| x[lane] as f32));
+    let (expected, expected_narrow) = (gradient(x), gradient(narrow));
+    assert_eq!(Level::available().next(), Some(Level::portable()));
+    assert!(Level::available().any(|level| level == Level::best()));
+    for level in Level::available() {
+        assert_eq!(level.run(|| gradient(x)), expected, "{level:?}");
+        assert_eq!(level.run(|| gradient(narrow)), expected_narrow, "{level:?}");
+    }
+    assert_eq!(dispatch(|| gradient(x)), expected);
+}
+
+#[test]
+fn per_sample_gradients_of_shared_parameters() {
+    let samples = points::<f64>(19);
+    let parameters = [0.3, -0.7, 1.1];
+    let loss = |w: &[f64], x: &[f64]| {
+        value_and_grad(
+            |w| (w[0] * x[0] + w[1] * x[1].tanh() + w[2]).softplus() - w[0] * x[2],
+            w,
+        )
+        .unwrap()
+    };
+    let (losses, gradients) = per_sample_grads::<4, _, _>(
+        |w, x| (w[0] * x[0] + w[1] * x[1].tanh() + w[2]).softplus() - w[0] * x[2],
+        &parameters,
+        &samples,
+        3,
+    )
+    .unwrap();
+    for (i, sample) in samples.chunks(3).enumerate() {
+        let (value, gradient) = loss(&parameters, sample);
+        assert_near(&[losses[i]], &[value]);
+        assert_near(&gradients[i * 3..][..3], &gradient);
+    }
+}
+
+#[test]
+fn batches_of_odd_shapes() {
+    let run =
+        |points: &[f64], width| value_and_grad_batch::<4, _, _>(|x| x[0] * x[0], points, width);
+    assert_eq!(run(&[], 1), Ok((vec![], vec![])));
+    assert_eq!(run(&[3.0], 1), Ok((vec![9.0], vec![6.0])));
+    assert_eq!(
+        run(&[3.0; 5], 2),
+        Err(Error::UnevenRows { width: 2, found: 5 })
+    );
+    assert_eq!(run(&[], 0), Err(Error::UnevenRows { width: 0, found: 0 }));
+    let constant = value_and_grad_batch::<4, _, _>(|x| x[0].constant_like(7.0), &[1.0, 2.0], 1);
+    assert_eq!(constant, Ok((vec![7.0; 2], vec![0.0; 2])));
+    let mismatch = value_and_grad_batch::<4, _, _>(|x| Scalar::dot(x, &x[1..]), &[1.0, 2.0], 2);
+    assert!(matches!(mismatch, Err(Error::LengthMismatch { .. })));
+}
+
+#[test]
+fn dual_numbers_of_lanes_and_lanes_on_tapes_of_duals() {
+    let at = [0.5, 1.5, -0.5, 2.5];
+    let f = |x: Dual<Lanes<f64, 4>>| x.tanh() * x.softplus();
+    let y = f(Dual::new(Lanes::from(at), Lanes::splat(1.0)));
+    let tape = Tape::new();
+    let x = tape.var(Dual::new(Lanes::from(at), Lanes::splat(1.0)));
+    (x.tanh() * x.softplus()).backward().unwrap();
+    for (i, &at) in at.iter().enumerate() {
+        let alone = Dual::new(at, 1.0);
+        let alone = alone.tanh() * alone.softplus();
+        assert_near(&[y.value[i], y.tangent[i]], &[alone.value, alone.tangent]);
+        assert_near(&[x.grad().unwrap().value[i]], &[alone.tangent]);
+    }
+}
+
+#[test]
+fn programs_run_on_lanes() {
+    let program = Program::record(3, |x| formula(x)).unwrap();
+    let points = points::<f64>(8);
+    let x: [_; 3] =
+        std::array::from_fn(|column| Lanes::<f64, 8>::from_fn(|lane| points[lane * 3 + column]));
+    let mut evaluator = Evaluator::new(&program);
+    let (value, gradient) = evaluator.value_and_gradient(&x).unwrap();
+    for (lane, point) in points.chunks(3).enumerate() {
+        let (expected, expected_gradient) = value_and_grad(|x| formula(x), point).unwrap();
+        assert_near(&[value[lane]], &[expected]);
+        let found: Vec<f64> = gradient.iter().map(|lanes| lanes[lane]).collect();
+        assert_near(&found, &expected_gradient);
+    }
+}
+
+#[test]
+fn plain_numbers_stand_on_either_side() {
+    let mut x = Lanes::from([1.0_f32, 4.0]);
+    assert_eq!((2.0 * x + 1.0 - x / 2.0).to_array(), [2.5, 7.0]);
+    assert_eq!((8.0 / x - 1.0).to_array(), [7.0, 1.0]);
+    assert_eq!((1.0 + x - -x).to_array(), [3.0, 9.0]);
+    x += 1.0;
+    x *= x;
+    x[1] -= 20.0;
+    assert_eq!(<[f32; 2]>::from(x), [4.0, 5.0]);
+    assert_eq!(format!("{x:?}"), "[4.0, 5.0]");
+    assert_eq!(
+        (x.primal(), Lanes::<f32, 2>::default()),
+        (4.0, Lanes::splat(0.0))
+    );
+}
+
+#[test]
+fn what_all_lanes_have_in_common() {
+    let mixed = Lanes::from([1.0, -1.0, f64::NAN]);
+    assert!(Lanes::from([0.0, -0.0]).is_zero() && !mixed.is_zero());
+    assert_eq!(
+        (
+            mixed.all_positive(),
+            Lanes::from([1.0_f32; 2]).all_positive()
+        ),
+        (None, None)
+    );
+    assert_eq!(
+        mixed.at_least(Lanes::splat(0.0)).to_array(),
+        [1.0, 0.0, 1.0]
+    );
+    let outer = Lanes::from([0.0, 2.0, 0.0]);
+    assert_eq!(
+        Lanes::from([f64::INFINITY, 3.0, f64::NAN])
+            .chain(outer)
+            .to_array(),
+        [0.0, 6.0, 0.0]
+    );
+}
