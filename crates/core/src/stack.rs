@@ -19,7 +19,8 @@ const CONSTANT: u32 = u32::MAX;
 ///
 /// Where a whole recording is visible in one function, the compiler sees through the tape: numbers of nodes become constants,
 /// nodes become registers, and what remains is about the gradient one would have written by hand. For that, make a new tape for
-/// each gradient and let the recorded functions be inlined (`#[inline(always)]` where they are large). Where the compiler
+/// each gradient, make variables one by one instead of in arrays or loops, and let the recorded functions be inlined
+/// (`#[inline(always)]` where they are large). Where the compiler
 /// does not see it all, and beyond 64 nodes, this is a tape like the other, only without growth, marks and names of nodes.
 ///
 /// ```
@@ -155,7 +156,7 @@ impl<T: Scalar, const N: usize> StackTape<T, N> {
         if self.rows.is_sound() {
             Ok(())
         } else {
-            Err(self.rows.fault())
+            Err(self.rows.error())
         }
     }
 
@@ -192,12 +193,6 @@ impl<T: Scalar, const N: usize> StackTape<T, N> {
             Some(node) => StackVar::exact(self, node, value),
             None => self.poisoned(),
         }
-    }
-
-    /// Keeps the first error.
-    #[cold]
-    fn fault(&self, error: Error) {
-        self.rows.fail(error);
     }
 
     /// What stands for a value that could not be recorded: the error is in the tape.

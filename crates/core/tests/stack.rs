@@ -332,6 +332,12 @@ fn f23_misuse<F: Float>() {
     );
     tape.clear();
     assert_eq!(tape.check(), Ok(()));
+    assert!(grow(&tape, 30).is_err());
+    let full = Error::TapeFull {
+        what: "nodes",
+        limit: 8,
+    };
+    assert_eq!(tape.check(), Err(full));
 }
 
 fn f23_threads_agree<F: Float>() {

@@ -39,8 +39,23 @@ pub(super) struct Rows<T, const N: usize> {
     gradients: Cell<[T; N]>,
     /// Room for the partial derivatives of one op over many arguments.
     many: RefCell<[T; N]>,
-    /// What went wrong, if it was not that the places ran out.
-    fault: RefCell<Option<Error>>,
+    /// What went wrong, once something has. Running out of places sets nothing here, to be quick.
+    fault: Cell<Fault>,
+}
+
+/// What can go wrong while recording: an [`Error`] that needs no dropping, or the end of the tape's life would be a place where the
+/// compiler has to have it in memory.
+#[derive(Clone, Copy)]
+pub(super) enum Fault {
+    Full,
+    Mixed {
+        op: &'static str,
+    },
+    Mismatch {
+        op: &'static str,
+        expected: usize,
+        found: usize,
+    },
 }
 
 /// Where sums of gradients begin: −0, since x + −0 is x for every x, and needs no addition at run time; x + 0 is not x for −0.
@@ -68,7 +83,7 @@ impl<T: Scalar, const N: usize> Rows<T, N> {
             adjoints: Cell::new([zero; N]),
             gradients: Cell::new([zero; N]),
             many: RefCell::new([zero; N]),
-            fault: RefCell::new(None),
+            fault: Cell::new(Fault::Full),
         }
     }
 
@@ -96,29 +111,41 @@ impl<T: Scalar, const N: usize> Rows<T, N> {
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.set(0, 0);
-        *self.fault.get_mut() = None;
+        self.fault.set(Fault::Full);
     }
 
     #[cold]
-    pub(super) fn fault(&self) -> Error {
-        self.fault.borrow().clone().unwrap_or(Error::TapeFull {
-            what: "nodes",
-            limit: N,
-        })
+    pub(super) fn error(&self) -> Error {
+        match self.fault.get() {
+            Fault::Full => Error::TapeFull {
+                what: "nodes",
+                limit: N,
+            },
+            Fault::Mixed { op } => Error::MixedTapes { op },
+            Fault::Mismatch {
+                op,
+                expected,
+                found,
+            } => Error::LengthMismatch {
+                op,
+                expected,
+                found,
+            },
+        }
     }
 
-    /// Keeps the first error.
+    /// Keeps the first fault.
     #[cold]
-    pub(super) fn fail(&self, error: Error) {
+    pub(super) fn fail(&self, fault: Fault) {
         if self.is_sound() {
-            self.fault.replace(Some(error));
+            self.fault.set(fault);
         }
         self.set(N + 1, 0);
     }
 
     #[cold]
     fn overflow(&self) -> Option<u32> {
-        self.set(N + 1, 0);
+        self.fail(Fault::Full);
         None
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::rows::Rows;
+use super::rows::{Fault, Rows};
 use super::{CONSTANT, StackTape};
 use crate::error::Error;
 use crate::float::Float;
@@ -181,7 +181,7 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
                 ],
                 value,
             ),
-            _ => Self::fault(Error::MixedTapes { op }, [self, other].into_iter()),
+            _ => Self::fault(Fault::Mixed { op }, [self, other].into_iter()),
         }
     }
 
@@ -198,7 +198,7 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
             return Self::detached(value);
         };
         if inputs().any(|x| !x.may_be_on(tape)) {
-            return Self::fault(Error::MixedTapes { op }, inputs());
+            return Self::fault(Fault::Mixed { op }, inputs());
         }
         tape.recorded_many(inputs().map(|x| (x.node, x.slope)), fill, value)
     }
@@ -206,19 +206,19 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
     /// Marks all tapes involved as faulty: the two slices differ in length.
     #[cold]
     fn mismatch(op: &'static str, [a, b]: [&[Self]; 2]) -> Self {
-        let error = Error::LengthMismatch {
+        let fault = Fault::Mismatch {
             op,
             expected: a.len(),
             found: b.len(),
         };
-        Self::fault(error, a.iter().chain(b).copied())
+        Self::fault(fault, a.iter().chain(b).copied())
     }
 
     /// Marks all tapes involved as faulty.
     #[cold]
-    fn fault(error: Error, inputs: impl Iterator<Item = Self> + Clone) -> Self {
+    fn fault(fault: Fault, inputs: impl Iterator<Item = Self> + Clone) -> Self {
         for tape in inputs.clone().filter_map(|x| x.tape) {
-            tape.fault(error.clone());
+            tape.rows.fail(fault);
         }
         let tape = inputs.clone().find_map(|x| x.tape);
         Self::constant_on(tape, T::constant(T::Primal::NAN))
