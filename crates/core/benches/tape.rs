@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use burtorch_core::{Error, Scalar, Tape, Var};
 
-const ROUNDS: usize = 200;
-const CALLS: usize = 10_000;
+const ROUNDS: usize = 400;
+const CALLS: usize = 2_000;
 
 /// Minimum and median of the nanoseconds that one call takes.
 fn time(mut call: impl FnMut()) -> (f64, f64) {
@@ -63,7 +63,11 @@ fn small_by_hand(a: f64, b: f64) -> (f64, [f64; 2]) {
 
 type Gradient = (f64, [f64; 2]);
 
-fn on_tape(tape: &mut Tape<f64>, graph: Graph, (a, b): (f64, f64)) -> Result<Gradient, Error> {
+fn on_tape(
+    tape: &mut Tape<f64>,
+    graph: impl for<'t> Fn(Var<'t, f64>, Var<'t, f64>) -> Var<'t, f64>,
+    (a, b): (f64, f64),
+) -> Result<Gradient, Error> {
     tape.clear();
     let (a, b) = (tape.var(a), tape.var(b));
     let g = graph(a, b);
@@ -71,19 +75,17 @@ fn on_tape(tape: &mut Tape<f64>, graph: Graph, (a, b): (f64, f64)) -> Result<Gra
     Ok((g.value(), [a.grad()?, b.grad()?]))
 }
 
-type Graph = for<'t> fn(Var<'t, f64>, Var<'t, f64>) -> Var<'t, f64>;
-
 fn compare(
     name: &str,
-    graph: Graph,
+    graph: impl for<'t> Fn(Var<'t, f64>, Var<'t, f64>) -> Var<'t, f64>,
     by_hand: fn(f64, f64) -> Gradient,
     at: (f64, f64),
 ) -> Result<(), Error> {
     let mut tape = Tape::new();
-    let (found, expected) = (on_tape(&mut tape, graph, at)?, by_hand(at.0, at.1));
+    let (found, expected) = (on_tape(&mut tape, &graph, at)?, by_hand(at.0, at.1));
     println!("{name}: value and gradient {found:?}, by hand {expected:?}");
     let hand = time(|| _ = black_box(by_hand(black_box(at.0), black_box(at.1))));
-    let tape = time(|| _ = black_box(on_tape(&mut tape, graph, black_box(at))));
+    let tape = time(|| _ = black_box(on_tape(&mut tape, &graph, black_box(at))));
     println!(
         "  by hand {:.1} / {:.1} ns, tape {:.1} / {:.1} ns",
         hand.0, hand.1, tape.0, tape.1

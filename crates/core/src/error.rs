@@ -35,6 +35,10 @@ pub enum Error {
         arguments: usize,
     },
 
+    /// A backward pass began within another one of the same tape: the operators of its numbers call it.
+    #[error("the tape is in the middle of a backward pass")]
+    Busy,
+
     /// Two lists that belong together differ in length.
     #[error("`{op}` expected {expected} items in its second list, found {found}")]
     LengthMismatch {

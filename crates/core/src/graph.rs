@@ -193,15 +193,15 @@ impl<T: Scalar> Graph<T> {
         op: &'static str,
         value: T,
         location: &'static Location<'static>,
-        node: Option<u32>,
+        (node, fits): (u32, bool),
     ) -> Node<'_, T> {
-        let Some(node) = node else {
+        if !fits {
             return Node {
                 graph: Some(self),
                 value: T::constant(T::Primal::NAN),
                 node: CONSTANT,
             };
-        };
+        }
         self.notes.borrow_mut().push(Note {
             op,
             value,

@@ -1,6 +1,5 @@
 //! The tape: two stacks of numbers, a mark to rewind to, and one loop back through them.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,6 +9,7 @@ use crate::scalar::Scalar;
 use crate::var::Var;
 
 mod storage;
+mod unchecked;
 
 use storage::Storage;
 
@@ -57,16 +57,8 @@ pub(crate) const CONSTANT: u32 = 0;
 pub struct Tape<T> {
     /// Tells tapes apart: a random number, since an address may be used again.
     identity: u64,
-    storage: RefCell<Storage<T>>,
-    gradients: RefCell<Gradients<T>>,
+    storage: Storage<T>,
     history: History,
-}
-
-/// Per node: what has been gathered, and, during a pass, what is on its way. Nodes beyond the end have gathered nothing.
-struct Gradients<T> {
-    gathered: Vec<T>,
-    /// All zero between passes.
-    adjoints: Vec<T>,
 }
 
 /// A place on a tape to [`rewind`](Tape::rewind) to. It belongs to the tape that made it.
@@ -141,7 +133,7 @@ impl<T: Scalar> Tape<T> {
     /// [`Error::TapeFull`] if a tape cannot have that many, [`Error::OutOfMemory`] if the machine cannot.
     pub fn with_capacity(nodes: usize, arguments: usize) -> Result<Self, Error> {
         let tape = Self::new();
-        tape.storage.borrow_mut().reserve(nodes, arguments)?;
+        tape.storage.reserve(nodes, arguments)?;
         Ok(tape)
     }
 
@@ -150,11 +142,7 @@ impl<T: Scalar> Tape<T> {
     pub fn with_limit(max_nodes: usize) -> Self {
         Self {
             identity: RandomState::new().hash_one(0),
-            storage: RefCell::new(Storage::new(max_nodes)),
-            gradients: RefCell::new(Gradients {
-                gathered: Vec::new(),
-                adjoints: Vec::new(),
-            }),
+            storage: Storage::new(max_nodes),
             history: History::default(),
         }
     }
@@ -162,10 +150,7 @@ impl<T: Scalar> Tape<T> {
     /// A new variable.
     #[inline]
     pub fn var(&self, value: T) -> Var<'_, T> {
-        match self.record([]) {
-            Some(node) => Var::exact(self, node, value),
-            None => self.poisoned(),
-        }
+        Var::recorded(self, self.storage.record([]), value)
     }
 
     /// New variables, one after the other on the tape.
@@ -238,18 +223,21 @@ impl<T: Scalar> Tape<T> {
         for root in roots {
             last = last.max(root.root_on(self)?.0);
         }
-        let gradients = &mut *self.gradients.borrow_mut();
-        gradients.cover(last as usize + 1);
-        for (root, &seed) in roots.iter().zip(seeds) {
-            let (node, slope) = root.root_on(self)?;
-            gradients.adjoints[node as usize] += slope.chain(seed);
-        }
-        self.storage.borrow().sweep(
-            last as usize,
-            &mut gradients.adjoints,
-            &mut gradients.gathered,
-        );
-        Ok(())
+        self.storage.backward(last as usize, |gradients| {
+            for (root, &seed) in roots.iter().zip(seeds) {
+                if let Ok((node, slope)) = root.root_on(self) {
+                    gradients[node as usize] += slope.chain(seed);
+                }
+            }
+        })
+    }
+
+    /// [`backward`](Self::backward) for one root that is this tape's, with seed 1.
+    pub(crate) fn backward_from(&self, node: u32, slope: T) -> Result<(), Error> {
+        self.check()?;
+        self.storage.backward(node as usize, |gradients| {
+            gradients[node as usize] += slope;
+        })
     }
 
     /// The gradient gathered by a node.
@@ -271,10 +259,11 @@ impl<T: Scalar> Tape<T> {
     pub fn add_grads(&self, first: NodeId, out: &mut [T]) -> Result<(), Error> {
         self.check()?;
         let start = self.locate(first, out.len())?;
-        let gradients = self.gradients.borrow();
-        for (sum, &gradient) in out.iter_mut().zip(gradients.gathered.iter().skip(start)) {
-            *sum += gradient;
-        }
+        self.storage.with_gradients(|gradients| {
+            for (sum, &gradient) in out.iter_mut().zip(&gradients[start..]) {
+                *sum += gradient;
+            }
+        });
         Ok(())
     }
 
@@ -285,7 +274,7 @@ impl<T: Scalar> Tape<T> {
     /// The tape's error if recording failed.
     pub fn grads(&self) -> Result<Vec<T>, Error> {
         self.check()?;
-        let nodes = 1..self.storage.borrow().nodes();
+        let nodes = 1..self.storage.nodes();
         Ok(nodes.map(|node| self.gradient_at(node as u32)).collect())
     }
 
@@ -303,15 +292,13 @@ impl<T: Scalar> Tape<T> {
                 found: values.len(),
             });
         }
-        let gradients = &mut *self.gradients.borrow_mut();
-        gradients.cover(values.len() + 1);
-        gradients.gathered[1..].copy_from_slice(values);
+        self.storage.set_gradients(values);
         Ok(())
     }
 
     /// Sets the gradients of all nodes to 0.
     pub fn zero_grads(&self) {
-        self.gradients.borrow_mut().gathered.fill(constant(0.0));
+        self.storage.zero_gradients();
     }
 
     /// Sets the gradients of `count` nodes from `first` on to 0.
@@ -321,21 +308,19 @@ impl<T: Scalar> Tape<T> {
     /// As [`add_grads`](Self::add_grads).
     pub fn zero_grads_in(&self, first: NodeId, count: usize) -> Result<(), Error> {
         let start = self.locate(first, count)?;
-        let gradients = &mut *self.gradients.borrow_mut();
-        for gradient in gradients.gathered.iter_mut().skip(start).take(count) {
-            *gradient = constant(0.0);
-        }
+        let zero = constant(0.0);
+        self.storage
+            .with_gradients(|gradients| gradients[start..start + count].fill(zero));
         Ok(())
     }
 
     /// The present end of the tape, to [`rewind`](Self::rewind) to.
     pub fn mark(&self) -> Mark {
-        let storage = self.storage.borrow();
         Mark {
             identity: self.identity,
             moment: self.history.moment,
-            nodes: storage.nodes(),
-            faulty: storage.fault.is_some(),
+            nodes: self.storage.nodes(),
+            faulty: self.check().is_err(),
         }
     }
 
@@ -359,7 +344,7 @@ impl<T: Scalar> Tape<T> {
         }
         self.truncate(mark.nodes);
         if !mark.faulty {
-            self.storage.get_mut().fault = None;
+            self.storage.forgive();
         }
         Ok(())
     }
@@ -367,12 +352,11 @@ impl<T: Scalar> Tape<T> {
     /// Drops everything but the memory.
     pub fn clear(&mut self) {
         self.truncate(1);
-        self.storage.get_mut().fault = None;
+        self.storage.forgive();
     }
 
     fn truncate(&mut self, nodes: usize) {
-        self.storage.get_mut().truncate(nodes);
-        self.gradients.get_mut().gathered.truncate(nodes);
+        self.storage.truncate(nodes);
         self.history.cut(nodes);
     }
 
@@ -382,12 +366,12 @@ impl<T: Scalar> Tape<T> {
     ///
     /// The first error that recording left in the tape.
     pub fn check(&self) -> Result<(), Error> {
-        self.storage.borrow().fault.clone().map_or(Ok(()), Err)
+        self.storage.check()
     }
 
     /// Number of nodes: variables, results of ops on several variables, and retained values.
     pub fn len(&self) -> usize {
-        self.storage.borrow().nodes() - 1
+        self.storage.nodes() - 1
     }
 
     /// Whether nothing has been recorded.
@@ -397,20 +381,18 @@ impl<T: Scalar> Tape<T> {
 
     /// Number of arguments of all nodes together.
     pub fn arguments(&self) -> usize {
-        self.storage.borrow().arguments()
+        self.storage.arguments()
     }
 
     /// Memory held, in bytes, with that kept for later.
     pub fn bytes(&self) -> usize {
-        let gradients = self.gradients.borrow();
-        let numbers = gradients.gathered.capacity() + gradients.adjoints.capacity();
-        self.storage.borrow().bytes() + numbers * size_of::<T>()
+        self.storage.bytes()
     }
 
     /// Records a node with these (parent, partial derivative) pairs.
-    #[inline]
-    pub(crate) fn record<const N: usize>(&self, arguments: [(u32, T); N]) -> Option<u32> {
-        self.storage.borrow_mut().record(arguments)
+    #[inline(always)]
+    pub(crate) fn record<const N: usize>(&self, arguments: [(u32, T); N]) -> (u32, bool) {
+        self.storage.record(arguments)
     }
 
     /// Records a node with these (parent, slope) pairs, whose partial derivatives `fill` writes.
@@ -419,14 +401,14 @@ impl<T: Scalar> Tape<T> {
         &self,
         inputs: impl Iterator<Item = (u32, T)> + Clone,
         fill: impl FnOnce(&mut [T]),
-    ) -> Option<u32> {
-        self.storage.borrow_mut().record_many(inputs, fill)
+    ) -> (u32, bool) {
+        self.storage.record_many(inputs, fill)
     }
 
     /// Keeps the first error.
     #[cold]
     pub(crate) fn fault(&self, error: Error) {
-        self.storage.borrow_mut().fault.get_or_insert(error);
+        self.storage.fault(error);
     }
 
     #[cold]
@@ -436,22 +418,17 @@ impl<T: Scalar> Tape<T> {
     }
 
     pub(crate) fn gradient_at(&self, node: u32) -> T {
-        self.gradients
-            .borrow()
-            .gathered
-            .get(node as usize)
-            .copied()
-            .unwrap_or(constant(0.0))
+        self.storage.gradient(node)
     }
 
     /// The nodes that node `node` was computed from.
     pub(crate) fn parents_of(&self, node: u32) -> Vec<u32> {
-        self.storage.borrow().parents_of(node as usize).to_vec()
+        self.storage.arguments_of(node as usize).0
     }
 
     /// The derivatives of node `node` by each of those.
     pub(crate) fn partials_of(&self, node: u32) -> Vec<T> {
-        self.storage.borrow().partials_of(node as usize).to_vec()
+        self.storage.arguments_of(node as usize).1
     }
 
     pub(crate) fn id_of(&self, node: u32) -> NodeId {
@@ -468,10 +445,7 @@ impl<T: Scalar> Tape<T> {
         if id.identity != self.identity {
             return Err(Error::ForeignTape { what: "node" });
         }
-        let (end, len) = (
-            position.saturating_add(count),
-            self.storage.borrow().nodes(),
-        );
+        let (end, len) = (position.saturating_add(count), self.storage.nodes());
         // A rewind may have left the first of several nodes and put others behind it.
         let kept = |nodes| self.history.unchanged_since(id.moment, nodes);
         if kept(position + 1) && end > len {
@@ -483,17 +457,6 @@ impl<T: Scalar> Tape<T> {
                 what: "node",
                 position,
             })
-        }
-    }
-}
-
-impl<T: Scalar> Gradients<T> {
-    /// Makes room for the gradients of the first `nodes` nodes.
-    fn cover(&mut self, nodes: usize) {
-        for list in [&mut self.gathered, &mut self.adjoints] {
-            if list.len() < nodes {
-                list.resize(nodes, constant(0.0));
-            }
         }
     }
 }

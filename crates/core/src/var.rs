@@ -108,6 +108,7 @@ impl<'t, T: Scalar> Var<'t, T> {
     /// # Errors
     ///
     /// [`Error::NotRetained`] if the value has no node of its own; the tape's error if recording failed.
+    #[inline]
     pub fn grad(self) -> Result<T, Error> {
         let (tape, node) = self.own_node()?;
         Ok(tape.gradient_at(node))
@@ -128,7 +129,7 @@ impl<'t, T: Scalar> Var<'t, T> {
     pub fn retain(self) -> Self {
         match self.tape {
             Some(tape) if !self.exact && !self.is_constant() => {
-                self.recorded(tape, tape.record([(self.node, self.slope)]), self.value)
+                Self::recorded(tape, tape.record([(self.node, self.slope)]), self.value)
             }
             _ => self,
         }
@@ -139,9 +140,12 @@ impl<'t, T: Scalar> Var<'t, T> {
     /// # Errors
     ///
     /// The tape's error if recording failed.
+    #[inline]
     pub fn backward(self) -> Result<(), Error> {
-        self.tape
-            .map_or(Ok(()), |tape| tape.backward(&[self], &[constant(1.0)]))
+        match self.tape {
+            Some(tape) => tape.backward_from(self.node, self.slope),
+            None => Ok(()),
+        }
     }
 
     /// The result of a function of this variable that the caller has computed: its value and its derivative.
@@ -187,7 +191,7 @@ impl<'t, T: Scalar> Var<'t, T> {
     }
 
     /// A function of this value alone.
-    #[inline]
+    #[inline(always)]
     fn unary(self, _op: &'static str, value: T, partial: T) -> Self {
         Self {
             value,
@@ -198,7 +202,7 @@ impl<'t, T: Scalar> Var<'t, T> {
     }
 
     /// A function of two values.
-    #[inline]
+    #[inline(always)]
     fn binary(self, other: Self, op: &'static str, value: T, (left, right): (T, T)) -> Self {
         if other.is_constant() {
             return Self {
@@ -218,7 +222,7 @@ impl<'t, T: Scalar> Var<'t, T> {
                     (self.node, self.slope.chain(left)),
                     (other.node, other.slope.chain(right)),
                 ];
-                self.recorded(a, a.record(arguments), value)
+                Self::recorded(a, a.record(arguments), value)
             }
             _ => Self::mixed(op, [self, other].into_iter()),
         }
@@ -239,19 +243,19 @@ impl<'t, T: Scalar> Var<'t, T> {
         if inputs().any(|x| x.tape.is_some_and(|other| !std::ptr::eq(other, tape))) {
             return Self::mixed(op, inputs());
         }
-        match tape.record_many(inputs().map(|x| (x.node, x.slope)), fill) {
-            Some(node) => Self::exact(tape, node, value),
-            None => Self::poisoned(Some(tape)),
-        }
+        let inputs = inputs().map(|x| (x.node, x.slope));
+        Self::recorded(tape, tape.record_many(inputs, fill), value)
     }
 
-    /// The exact handle of a node just recorded, or poison if the tape was full.
-    #[inline]
-    fn recorded(self, tape: &'t Tape<T>, node: Option<u32>, value: T) -> Self {
-        match node {
-            Some(node) => Self::exact(tape, node, value),
-            None => Self::poisoned(Some(tape)),
-        }
+    /// The exact handle of a node just recorded, with a NaN if the tape was full.
+    #[inline(always)]
+    pub(crate) fn recorded(tape: &'t Tape<T>, (node, fits): (u32, bool), value: T) -> Self {
+        let value = if fits {
+            value
+        } else {
+            T::constant(T::Primal::NAN)
+        };
+        Self::exact(tape, node, value)
     }
 
     /// Marks all tapes involved as faulty.

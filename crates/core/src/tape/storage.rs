@@ -1,66 +1,69 @@
-//! Nodes and arguments as they lie in memory, and the loop back through them.
+//! Nodes, arguments and gradients as they lie in memory, and the loop back through them.
 
+use std::cell::{Cell, OnceCell, RefCell};
+
+use super::unchecked::{Columns, MOST, Slices};
 use crate::error::Error;
 use crate::ops::constant;
 use crate::scalar::Scalar;
 
-/// The most nodes and the most arguments a tape can hold, so that positions and ends fit into 32 bits.
-const MOST: usize = u32::MAX as usize - 1;
+/// Wide nodes up to this many arguments have their partial derivatives computed on the stack.
+const NARROW: usize = 8;
 
-/// Two stacks. A node is an end in the stack of arguments; it begins where the node before it ends.
+/// Columns of nodes and arguments, with what is known about the gradients. Node 0 stands for all constants.
 pub(super) struct Storage<T> {
-    /// Per node, one past its last argument. Node 0 stands for all constants.
-    ends: Vec<u32>,
-    /// Per argument, the node it is; always an earlier one.
-    parents: Vec<u32>,
-    /// Per argument, the derivative with respect to it.
-    partials: Vec<T>,
-    /// The most nodes there may be, node 0 among them.
-    limit: usize,
+    columns: Columns<T>,
+    /// The gradients of all nodes from here on are 0.
+    swept: Cell<usize>,
+    /// Gradients put aside during a pass.
+    aside: RefCell<Vec<T>>,
+    /// Partial derivatives of a wide node.
+    scratch: RefCell<Vec<T>>,
     /// The first thing that went wrong in recording.
-    pub(super) fault: Option<Error>,
+    fault: OnceCell<Error>,
 }
 
 impl<T: Scalar> Storage<T> {
     pub(super) fn new(max_nodes: usize) -> Self {
-        let limit = max_nodes.min(MOST - 1) + 1;
-        Self {
-            ends: vec![0],
-            parents: Vec::new(),
-            partials: Vec::new(),
-            limit,
-            fault: None,
-        }
+        let storage = Self {
+            columns: Columns::new(max_nodes.min(MOST - 1) + 1),
+            swept: Cell::new(0),
+            aside: RefCell::default(),
+            scratch: RefCell::default(),
+            fault: OnceCell::new(),
+        };
+        storage.record([]);
+        storage
     }
 
     pub(super) fn nodes(&self) -> usize {
-        self.ends.len()
+        self.columns.nodes()
     }
 
     pub(super) fn arguments(&self) -> usize {
-        self.parents.len()
+        self.columns.arguments()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        (self.ends.capacity() + self.parents.capacity()) * size_of::<u32>()
-            + self.partials.capacity() * size_of::<T>()
+        let numbers = self.aside.borrow().capacity() + self.scratch.borrow().capacity();
+        self.columns.bytes() + numbers * size_of::<T>()
     }
 
-    pub(super) fn parents_of(&self, node: usize) -> &[u32] {
-        let start = node.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.parents[start as usize..self.ends[node] as usize]
+    /// The parents and the partial derivatives of a node.
+    pub(super) fn arguments_of(&self, node: usize) -> (Vec<u32>, Vec<T>) {
+        let arguments = self.columns.lend(|columns| {
+            let (parents, partials) = columns.arguments_of(node);
+            (parents.to_vec(), partials.to_vec())
+        });
+        arguments.unwrap_or_default()
     }
 
-    pub(super) fn partials_of(&self, node: usize) -> &[T] {
-        let end = self.ends[node] as usize;
-        &self.partials[end - self.parents_of(node).len()..end]
-    }
-
-    pub(super) fn reserve(&mut self, nodes: usize, arguments: usize) -> Result<(), Error> {
-        if nodes >= self.limit {
+    pub(super) fn reserve(&self, nodes: usize, arguments: usize) -> Result<(), Error> {
+        let limit = self.columns.limit();
+        if nodes >= limit {
             return Err(Error::TapeFull {
                 what: "nodes",
-                limit: self.limit - 1,
+                limit: limit - 1,
             });
         }
         if arguments > MOST {
@@ -69,101 +72,182 @@ impl<T: Scalar> Storage<T> {
                 limit: MOST,
             });
         }
-        self.ends
-            .try_reserve(nodes)
-            .and_then(|()| self.parents.try_reserve(arguments))
-            .and_then(|()| self.partials.try_reserve(arguments))
+        self.columns
+            .reserve(nodes + 1, arguments)
             .map_err(|_| Error::OutOfMemory { nodes, arguments })
     }
 
-    pub(super) fn truncate(&mut self, nodes: usize) {
-        self.ends.truncate(nodes);
-        let arguments = self.ends.last().map_or(0, |&end| end as usize);
-        self.parents.truncate(arguments);
-        self.partials.truncate(arguments);
+    #[inline]
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match self.fault.get() {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
     }
 
-    /// Whether one more node with so many arguments fits; if not, the tape is faulty from now on.
-    #[inline]
-    fn has_room(&mut self, arguments: usize) -> bool {
-        let fits = self.nodes() < self.limit && self.arguments() + arguments <= MOST;
+    /// Keeps the first error.
+    #[cold]
+    pub(super) fn fault(&self, error: Error) {
+        self.fault.get_or_init(|| error);
+    }
+
+    pub(super) fn forgive(&mut self) {
+        self.fault.take();
+    }
+
+    pub(super) fn truncate(&mut self, nodes: usize) {
+        self.columns.truncate(nodes);
+        let swept = self.swept.get_mut();
+        *swept = nodes.min(*swept);
+    }
+
+    /// Records a node with these (parent, partial derivative) pairs; its position, and whether it is there. If not, the tape is
+    /// faulty from now on.
+    #[inline(always)]
+    pub(super) fn record<const N: usize>(&self, arguments: [(u32, T); N]) -> (u32, bool) {
+        let (node, fits) = self.columns.push(arguments, constant(0.0));
         if !fits {
             self.overflow();
         }
-        fits
-    }
-
-    #[cold]
-    fn overflow(&mut self) {
-        let (what, limit) = if self.nodes() < self.limit {
-            ("arguments", MOST)
-        } else {
-            ("nodes", self.limit - 1)
-        };
-        self.fault.get_or_insert(Error::TapeFull { what, limit });
-    }
-
-    /// Ends the node whose arguments have been pushed.
-    #[inline]
-    fn close(&mut self) -> u32 {
-        let node = self.ends.len() as u32;
-        self.ends.push(self.parents.len() as u32);
-        node
-    }
-
-    #[inline]
-    pub(super) fn record<const N: usize>(&mut self, arguments: [(u32, T); N]) -> Option<u32> {
-        if !self.has_room(N) {
-            return None;
-        }
-        for (parent, partial) in arguments {
-            self.parents.push(parent);
-            self.partials.push(partial);
-        }
-        Some(self.close())
+        (node as u32, fits)
     }
 
     /// As [`record`](Self::record), with the partial derivatives written by `fill` and then multiplied by the slopes.
     #[inline]
     pub(super) fn record_many(
-        &mut self,
+        &self,
         inputs: impl Iterator<Item = (u32, T)> + Clone,
         fill: impl FnOnce(&mut [T]),
-    ) -> Option<u32> {
-        let (start, count) = (self.arguments(), inputs.clone().count());
-        if !self.has_room(count) {
-            return None;
+    ) -> (u32, bool) {
+        let count = inputs.clone().count();
+        if count <= NARROW {
+            let mut partials = [constant(0.0); NARROW];
+            return self.record_filled(inputs, &mut partials[..count], fill);
         }
-        self.parents
-            .extend(inputs.clone().map(|(parent, _)| parent));
-        self.partials.resize(start + count, constant(0.0));
-        let partials = &mut self.partials[start..];
-        fill(partials);
-        for (partial, (_, slope)) in partials.iter_mut().zip(inputs) {
-            *partial = slope.chain(*partial);
-        }
-        Some(self.close())
+        let mut partials = self.scratch.take();
+        partials.resize(count.max(partials.len()), constant(0.0));
+        let recorded = self.record_filled(inputs, &mut partials[..count], fill);
+        self.scratch.replace(partials);
+        recorded
     }
 
-    /// Passes the adjoints of the nodes up to `last` on to their arguments, adds them to `gathered`, and leaves them zero.
-    pub(super) fn sweep(&self, last: usize, adjoints: &mut [T], gathered: &mut [T]) {
-        let zero = constant(0.0);
-        let mut end = self.ends[last] as usize;
-        for node in (1..=last).rev() {
-            let start = self.ends[node - 1] as usize;
-            let adjoint = std::mem::replace(&mut adjoints[node], zero);
-            if !adjoint.is_zero() {
-                gathered[node] += adjoint;
-                for (&parent, &partial) in self.parents[start..end]
-                    .iter()
-                    .zip(&self.partials[start..end])
-                {
-                    // Not a mere product: some of the numbers in the adjoint may be zero.
-                    adjoints[parent as usize] += partial.chain(adjoint);
+    #[inline]
+    fn record_filled(
+        &self,
+        inputs: impl Iterator<Item = (u32, T)>,
+        partials: &mut [T],
+        fill: impl FnOnce(&mut [T]),
+    ) -> (u32, bool) {
+        fill(partials);
+        for ((parent, slope), partial) in inputs.zip(partials) {
+            self.columns.push_argument(parent, slope.chain(*partial));
+        }
+        self.record([])
+    }
+
+    #[cold]
+    fn overflow(&self) {
+        let limit = self.columns.limit();
+        let (what, limit) = if self.nodes() < limit {
+            ("arguments", MOST)
+        } else {
+            ("nodes", limit - 1)
+        };
+        self.fault(Error::TapeFull { what, limit });
+    }
+
+    #[inline]
+    pub(super) fn gradient(&self, node: u32) -> T {
+        let gradient = self.columns.gradient(node as usize);
+        gradient.unwrap_or(constant(0.0))
+    }
+
+    /// Calls `f` with the gradients of all nodes.
+    pub(super) fn with_gradients(&self, f: impl FnOnce(&mut [T])) {
+        self.columns.lend(|columns| f(columns.gradients));
+    }
+
+    pub(super) fn zero_gradients(&self) {
+        let swept = self.swept.replace(0);
+        self.with_gradients(|gradients| gradients[..swept].fill(constant(0.0)));
+    }
+
+    /// Sets the gradients of all nodes but the first.
+    pub(super) fn set_gradients(&self, values: &[T]) {
+        self.swept.set(values.len() + 1);
+        self.with_gradients(|gradients| gradients[1..].copy_from_slice(values));
+    }
+
+    /// Adds to every node up to `last` the gradient of what `seed` adds to the gradients of some of them.
+    ///
+    /// Gradients add up where they lie. That would hand on what earlier passes left in nodes with arguments; so if there are
+    /// any such below `swept`, gradients are put aside first and added again afterwards. Variables that come before everything
+    /// else hand nothing on and need no such care.
+    #[inline]
+    pub(super) fn backward(&self, last: usize, seed: impl FnOnce(&mut [T])) -> Result<(), Error> {
+        let swept = self.swept.get();
+        let lent = self.columns.lend(|mut columns| {
+            if swept > 0 && columns.ends[swept - 1] > 0 {
+                self.add_aside(swept, columns, |columns| columns.add(last, seed));
+            } else {
+                columns.add(last, seed);
+            }
+        });
+        self.swept.set(swept.max(last + 1));
+        lent.ok_or(Error::Busy)
+    }
+
+    /// Calls `add` with all gradients 0, and then adds those there were before.
+    #[cold]
+    fn add_aside(
+        &self,
+        swept: usize,
+        mut columns: Slices<'_, T>,
+        add: impl FnOnce(&mut Slices<'_, T>),
+    ) {
+        let mut aside = self.aside.take();
+        aside.extend_from_slice(&columns.gradients[..swept]);
+        columns.gradients[..swept].fill(constant(0.0));
+        add(&mut columns);
+        for (gradient, earlier) in columns.gradients.iter_mut().zip(aside.drain(..)) {
+            *gradient += earlier;
+        }
+        self.aside.replace(aside);
+    }
+}
+
+impl<T: Scalar> Slices<'_, T> {
+    /// Lets `seed` add to the gradients, and passes those of the nodes up to `last` on to their arguments.
+    #[inline(always)]
+    fn add(&mut self, last: usize, seed: impl FnOnce(&mut [T])) {
+        seed(self.gradients);
+        self.sweep(last);
+        self.gradients[0] = constant(0.0);
+    }
+
+    /// Passes the gradients of the nodes up to `last` on to their arguments.
+    ///
+    /// The gradient of the node next in line is kept in a register as well as in memory: in a chain, where it is what has just
+    /// been added to, waiting for the memory would take most of the time.
+    #[inline(always)]
+    fn sweep(&mut self, last: usize) {
+        let (mut next, mut node) = (self.gradients[last], last);
+        // Nodes that end at 0, and all before them, are variables.
+        while node > 0 && self.ends[node] > 0 {
+            let gradient = next;
+            let (parents, partials) = self.arguments_of(node);
+            node -= 1;
+            next = self.gradients[node];
+            if !gradient.is_zero() {
+                for (&parent, &partial) in parents.iter().zip(partials) {
+                    // Not a mere product: some of the numbers in the gradient may be zero.
+                    let share = partial.chain(gradient);
+                    self.gradients[parent as usize] += share;
+                    if parent as usize == node {
+                        next += share;
+                    }
                 }
             }
-            end = start;
         }
-        adjoints[0] = zero;
     }
 }
