@@ -40,6 +40,12 @@ pub enum Error {
         /// The path as it was given.
         path: PathBuf,
     },
+    /// The path leads to something that is neither a file nor a directory.
+    #[error("{}: expected a text file, found a pipe or device", path.display())]
+    NoFile {
+        /// The path as it was given.
+        path: PathBuf,
+    },
     /// The operating system refused to read the file.
     #[error("{}: cannot read the file: {source}", path.display())]
     Unreadable {
@@ -104,6 +110,12 @@ pub enum Error {
         /// Batch size times block size.
         expected: usize,
         /// The length of the buffer handed in.
+        found: usize,
+    },
+    /// The contexts of the samples are more than memory can hold.
+    #[error("context: expected one that fits in memory, found {found}")]
+    TooLarge {
+        /// The length asked for.
         found: usize,
     },
     /// A line of a words file holds something that is not one word.

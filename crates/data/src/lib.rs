@@ -11,6 +11,7 @@
 //! | batches | [`Batches`], [`epoch_batches`], [`WeightedMean`] |
 //! | one word per line | [`Words`], [`Samples`] |
 //! | one seed for every purpose | [`derive_seed`] |
+//! | whether bytes have changed | [`Fnv1a`] |
 //!
 //! Nothing here keeps hidden state: every order is a pure function of a seed and a number, so the data position of a
 //! training run *is* its step number, and a resumed run needs no stored generator.
@@ -30,7 +31,7 @@ pub use batches::{Batches, epoch_batches};
 pub use error::{Error, Part};
 pub use mean::WeightedMean;
 pub use sampler::{EpochOrder, RandomOrder};
-pub use seed::derive_seed;
+pub use seed::{Fnv1a, derive_seed};
 pub use split::{Split, split};
 pub use text::{parse_text, read_text};
 pub use windows::{Windows, consecutive};

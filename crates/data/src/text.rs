@@ -13,30 +13,44 @@ const BYTE_ORDER_MARK: &[u8] = &[0xEF, 0xBB, 0xBF];
 /// A leading byte order mark is dropped, since it is no part of the text. Line ends stay as they are: `"\r\n"` is two
 /// characters here as in the file, so that a text comes back byte for byte from its tokens.
 ///
+/// Only regular files are read: a pipe may never end or hold nothing a second time, and a device may have no end.
+///
 /// # Errors
 ///
-/// [`Error::Missing`], [`Error::Directory`] and [`Error::Unreadable`] name the path; otherwise as [`parse_text`].
+/// [`Error::Missing`], [`Error::Directory`], [`Error::NoFile`] and [`Error::Unreadable`] name the path; otherwise as
+/// [`parse_text`].
 pub fn read_text(path: impl AsRef<Path>) -> Result<String, Error> {
     let path = path.as_ref();
-    let bytes = read_bytes(path)?;
-    parse_text(&bytes, &path.display().to_string()).map(str::to_owned)
+    let name = path.display().to_string();
+    // The bytes become the text where they are: a large file is in memory once.
+    match String::from_utf8(read_bytes(path)?) {
+        Ok(mut text) => {
+            let mark = text.len() - parse_text(text.as_bytes(), &name)?.len();
+            text.drain(..mark);
+            Ok(text)
+        }
+        Err(error) => parse_text(error.as_bytes(), &name).map(str::to_owned),
+    }
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    if path.is_dir() {
-        return Err(Error::Directory {
-            path: path.to_owned(),
-        });
+    let kind = fs::metadata(path).map_err(|source| unreadable(path, source))?;
+    let named = || path.to_owned();
+    if kind.is_dir() {
+        return Err(Error::Directory { path: named() });
     }
-    fs::read(path).map_err(|source| match source.kind() {
-        ErrorKind::NotFound => Error::Missing {
-            path: path.to_owned(),
-        },
-        _ => Error::Unreadable {
-            path: path.to_owned(),
-            source,
-        },
-    })
+    if !kind.is_file() {
+        return Err(Error::NoFile { path: named() });
+    }
+    fs::read(path).map_err(|source| unreadable(path, source))
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> Error {
+    let path = path.to_owned();
+    match source.kind() {
+        ErrorKind::NotFound => Error::Missing { path },
+        _ => Error::Unreadable { path, source },
+    }
 }
 
 /// The text in `bytes`, under the rules of [`read_text`]; `name` stands for the path in messages.
@@ -113,6 +127,30 @@ mod tests {
             matches!(read_text(&empty), Err(Error::Empty { name }) if name.ends_with("empty.txt"))
         );
         assert!(read_text(missing.join("below")).is_err());
+    }
+
+    /// Reading any of these would never end, or empty what cannot be read again.
+    #[cfg(unix)]
+    #[test]
+    fn f31_pipes_and_devices_are_no_text() {
+        for device in ["/dev/zero", "/dev/null"] {
+            let message = read_text(device).unwrap_err().to_string();
+            assert_eq!(
+                message,
+                format!("{device}: expected a text file, found a pipe or device")
+            );
+        }
+    }
+
+    #[test]
+    fn f32_a_file_loses_its_byte_order_mark_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text.txt");
+        fs::write(&path, "\u{FEFF}a\u{FEFF}").unwrap();
+        assert_eq!(read_text(&path).unwrap(), "a\u{FEFF}");
+        fs::write(&path, b"\xEF\xBB\xBFab\xFF").unwrap();
+        let message = read_text(&path).unwrap_err().to_string();
+        assert!(message.ends_with("0xFF at offset 5"), "{message}");
     }
 
     proptest! {

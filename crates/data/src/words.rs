@@ -204,7 +204,7 @@ impl Samples {
     ///
     /// # Errors
     ///
-    /// [`Error::Zero`] for a `context` of 0.
+    /// [`Error::Zero`] for a `context` of 0, [`Error::TooLarge`] for one that takes more memory than there is.
     pub fn new<'a>(
         words: impl IntoIterator<Item = &'a [u32]>,
         context: usize,
@@ -216,9 +216,18 @@ impl Samples {
             targets: Vec::new(),
         };
         for word in words {
+            samples.reserve(word.len().saturating_add(1))?;
             samples.add(word);
         }
         Ok(samples)
+    }
+
+    /// Takes the memory for so many more samples, or refuses. The padded word is shorter than that.
+    fn reserve(&mut self, count: usize) -> Result<(), Error> {
+        let found = self.context;
+        let more = found.saturating_mul(count).saturating_add(count);
+        let taken = self.contexts.try_reserve(more);
+        taken.map_err(|_| Error::TooLarge { found })
     }
 
     fn add(&mut self, word: &[u32]) {
@@ -325,6 +334,10 @@ mod tests {
     #[test]
     fn no_context_is_refused() {
         assert!(Samples::new([&[1_u32][..]], 0).is_err());
+        for huge in [usize::MAX, usize::MAX / 8] {
+            let refused = Samples::new([&[1_u32][..]], huge).unwrap_err();
+            assert!(matches!(refused, Error::TooLarge { found } if found == huge));
+        }
         let samples = Samples::new([&[1_u32][..]], 1).unwrap();
         let error = samples.get(2).unwrap_err().to_string();
         assert_eq!(error, "sample: expected an index below 2, found 2");

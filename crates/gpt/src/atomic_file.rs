@@ -31,7 +31,7 @@ pub fn replace(
 }
 
 /// The name beside `path` under which it is written: one per file, so that a killed program leaves at most one behind.
-fn temporary_name(path: &Path) -> PathBuf {
+pub(crate) fn temporary_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".tmp");
@@ -51,7 +51,9 @@ fn write_to_disk(
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     match path.parent() {
         #[cfg(unix)]
-        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        Some(folder) if folder.as_os_str().is_empty() => File::open(".")?.sync_all(),
+        #[cfg(unix)]
+        Some(folder) => File::open(folder)?.sync_all(),
         _ => Ok(()),
     }
 }

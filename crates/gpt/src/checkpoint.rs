@@ -98,6 +98,7 @@ pub fn load_model(path: &Path) -> Result<LoadedModel, Error> {
     let model = Gpt::new(&model, &mut params, 0)?;
     file.expect(&table(&params))?;
     let values = read_weights(&mut file, &params)?;
+    file.check_sum()?;
     params.values_mut().copy_from_slice(&values);
     Ok(LoadedModel {
         model,
@@ -169,6 +170,7 @@ pub fn load_state(
         let (expected, found) = (facts.data_hash, data_hash.to_owned());
         return Err(Error::DataChanged {
             name: data_name.to_owned(),
+            original: data_name.to_owned(),
             expected,
             found,
         });
@@ -193,6 +195,7 @@ pub fn load_state(
     }
     state.step = facts.optimizer_step;
     let values = read_weights(&mut file, params)?;
+    file.check_sum()?;
     optimizer.restore(state)?;
     params.values_mut().copy_from_slice(&values);
     Ok(facts.step)
@@ -356,6 +359,51 @@ mod tests {
             "{error}"
         );
         assert_eq!((params, optimizer.state()), before);
+    }
+
+    #[test]
+    fn f36_a_changed_bit_is_found_by_the_checksum() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.safetensors");
+        let (gpt, mut params) = model(&config(), 1);
+        let mut optimizer = adamw(&params);
+        let flip = || {
+            let mut bytes = fs::read(&path).unwrap();
+            let last = bytes.len() - 4;
+            bytes[last] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        };
+        save_model(&path, &gpt, &params, 1).unwrap();
+        flip();
+        let message = load_model(&path).unwrap_err().to_string();
+        assert!(message.contains("expected the checksum "), "{message}");
+
+        save(&path, &gpt, &params, &optimizer, 3);
+        flip();
+        params.values_mut().fill(0.5);
+        let before = (params.clone(), optimizer.state());
+        let message = load_state(&path, &gpt, &mut params, &mut optimizer, ("x", "text"))
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("expected the checksum "), "{message}");
+        assert_eq!((params, optimizer.state()), before);
+    }
+
+    #[test]
+    fn f36_a_state_of_another_optimizer_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.safetensors");
+        let (gpt, mut params) = model(&config(), 1);
+        save(&path, &gpt, &params, &adamw(&params), 3);
+        let groups = Groups::all(params.len(), 0.0).unwrap();
+        let mut adam = burtorch_optim::Adam::new(groups, AdamOptions::default()).unwrap();
+        let message = load_state(&path, &gpt, &mut params, &mut adam, ("x", "text"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.ends_with("expected a state of adam, found adamw"),
+            "{message}"
+        );
     }
 
     #[test]

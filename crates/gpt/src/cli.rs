@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Settings;
-use crate::parse::{number, seed, whole};
+use crate::parse::{number, whole};
 use crate::{Error, commands};
 
 /// The program's arguments.
@@ -14,7 +14,7 @@ use crate::{Error, commands};
     name = "burtorch-gpt",
     version,
     about = "Train, evaluate and sample a small GPT on a CPU",
-    after_help = "Example:\n  burtorch-gpt train                                  learn the embedded tales, within a minute\n  burtorch-gpt generate --model runs/small-1           write in their style"
+    after_help = "Example:\n  burtorch-gpt train                                  learn the embedded tales\n  burtorch-gpt generate --model runs/small-1           write in their style"
 )]
 pub struct Cli {
     /// What to do.
@@ -48,7 +48,7 @@ pub struct TrainArgs {
     /// Folder of the run: new or empty, or with --resume that of the run to go on with [default: runs/PRESET-N; with --resume the newest run]
     #[arg(long, value_name = "DIR", help_heading = "Run")]
     pub out: Option<PathBuf>,
-    /// Go on with a run from its last saved state; it ends as if it had not been broken off
+    /// Go on with a run that was stopped (Ctrl-C, a crash), from its last saved state; it ends as if it had not been broken off. The settings stay those of its start
     #[arg(long, help_heading = "Run")]
     pub resume: bool,
     /// Threads; the result is the same for every number of them [default: one per core]
@@ -86,14 +86,14 @@ pub struct GenerateArgs {
     /// Draw from this many most likely tokens only; 0 draws from all
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 0)]
     pub top_k: usize,
-    /// Draw from the fewest most likely tokens that have this probability together; 1 draws from all
+    /// Draw from the fewest most likely tokens that have this probability together; 1 draws from all, 0 always takes the most likely one
     #[arg(long, value_name = "X", value_parser = number, allow_negative_numbers = true, default_value_t = 1.0)]
     pub top_p: f64,
-    /// Number of texts to write
+    /// Number of texts to write; 0 only looks whether the model can be read
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 1)]
     pub samples: usize,
     /// Seed of the draws; the same seed gives the same texts
-    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true, default_value_t = 1)]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>, allow_negative_numbers = true, default_value_t = 1)]
     pub seed: u64,
 }
 
@@ -156,10 +156,7 @@ mod tests {
     fn f40_complaints_are_one_line_and_name_the_flag() {
         for (arguments, words) in [
             (&["train", "--lr", "abc"][..], &["--lr", "abc"][..]),
-            (
-                &["train", "--steps", "-1"],
-                &["--steps", "-1", "at least 0"],
-            ),
+            (&["train", "--steps", "-1"], &["--steps", "-1", "from 0"]),
             (&["train", "--step", "1"], &["--step", "--steps"]),
             (
                 &["train", "--preset", "smal"],

@@ -7,6 +7,7 @@ pub mod train;
 use std::io::Write;
 
 use crate::checkpoint::{LoadedModel, load_model};
+use crate::config::{ConfigFile, Record, Settings};
 use crate::run_directory::RunDirectory;
 use crate::tokenizer::Tokenizer;
 use crate::{Error, progress};
@@ -27,8 +28,18 @@ fn print_json(result: &impl serde::Serialize) -> Result<(), Error> {
     print(&line)
 }
 
-/// Model and tokenizer of a run, which must fit each other.
-fn load(run: &RunDirectory) -> Result<(LoadedModel, Tokenizer), Error> {
+/// What this program was called by, so that the commands it proposes work as they are.
+fn program() -> String {
+    let first = std::env::args_os().next();
+    first.map_or_else(
+        || env!("CARGO_PKG_NAME").into(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// Settings and record of a run, its model and its tokenizer, which must fit each other.
+fn load(run: &RunDirectory) -> Result<(Settings, Record, LoadedModel, Tokenizer), Error> {
+    let (settings, record) = ConfigFile::load_run(&run.config())?;
     let tokenizer = Tokenizer::load(&run.tokenizer())?;
     let loaded = load_model(&run.model())?;
     let (expected, found) = (loaded.model.config().vocab_size, tokenizer.size());
@@ -43,5 +54,5 @@ fn load(run: &RunDirectory) -> Result<(LoadedModel, Tokenizer), Error> {
     if loaded.step == 0 {
         progress::note("note: this model has not been trained yet");
     }
-    Ok((loaded, tokenizer))
+    Ok((settings, record, loaded, tokenizer))
 }

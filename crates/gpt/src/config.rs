@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::model::ModelConfig;
+use crate::text::grouped;
 pub use choice::{ActivationKind, EngineKind, OptimizerDefaults, OptimizerKind};
 pub(crate) use file::contradiction;
 pub use file::{ConfigFile, Record};
@@ -32,6 +33,9 @@ const MOST_PARAMETERS: usize = 1 << 31;
 
 /// The most tokens in one step, for the same reason.
 const MOST_TOKENS: usize = 1 << 27;
+
+/// The most blocks, for the same reason: each is an object of its own, however few numbers it has.
+const MOST_LAYERS: usize = 10_000;
 
 /// All settings of a run, each with a value; the names in a file are those of the flags.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -154,11 +158,11 @@ impl Config {
         self.validate_optimizer()?;
         let within = |name, found, range: std::ops::Range<f64>| {
             let expected = format!(
-                "a number of at least {} and below {}",
+                "a number of at least {} and below {} in 32 bits",
                 range.start, range.end
             );
             range
-                .contains(&found)
+                .contains(&f64::from(found as f32))
                 .then_some(())
                 .ok_or_else(|| Error::setting(name, expected, found))
         };
@@ -198,6 +202,10 @@ impl Config {
 
     /// Refuses sizes that could only end in an exhausted memory.
     fn validate_sizes(&self) -> Result<(), Error> {
+        if self.layers > MOST_LAYERS {
+            let expected = format!("at most {MOST_LAYERS}");
+            return Err(Error::setting("--layers", expected, self.layers));
+        }
         let tokens = self.batch_size.checked_mul(self.block_size);
         if tokens.is_none_or(|tokens| tokens > MOST_TOKENS) {
             let expected = format!("at most {MOST_TOKENS} tokens per step");
@@ -205,12 +213,19 @@ impl Config {
             return Err(Error::setting("--batch-size", expected, found));
         }
         let parameters = self.model(1).parameter_count();
-        if !parameters.is_ok_and(|parameters| parameters <= MOST_PARAMETERS) {
-            let expected = format!("a model of at most {MOST_PARAMETERS} parameters");
-            let found = format!("{} with --layers {}", self.embed, self.layers);
-            return Err(Error::setting("--embed", expected, found));
+        if parameters
+            .as_ref()
+            .is_ok_and(|count| *count <= MOST_PARAMETERS)
+        {
+            return Ok(());
         }
-        Ok(())
+        let count = parameters.map_or_else(|_| "over 2^53".into(), |count| grouped(count as u64));
+        let expected = format!(
+            "a model of at most {} parameters",
+            grouped(MOST_PARAMETERS as u64)
+        );
+        let found = format!("{count} with {} and {}", self.embed, self.layers);
+        Err(Error::setting("--embed and --layers", expected, found))
     }
 
     fn validate_optimizer(&self) -> Result<(), Error> {
@@ -220,8 +235,10 @@ impl Config {
             ("--weight-decay", self.weight_decay),
             ("--grad-clip", self.grad_clip),
         ] {
-            if !(found >= 0.0 && found.is_finite()) {
-                return Err(Error::setting(name, "a finite number of at least 0", found));
+            // The arithmetic of training is in f32, where a number above 3.4e38 is infinite.
+            if !(found >= 0.0 && (found as f32).is_finite()) {
+                let expected = "a number of at least 0 that is finite in 32 bits";
+                return Err(Error::setting(name, expected, found));
             }
         }
         if self.min_lr > self.lr {
@@ -482,7 +499,43 @@ mod tests {
                     heads: Some(1),
                     ..default()
                 },
-                "--embed",
+                "--embed and --layers: expected a model of at most 2,147,483,648 parameters, found over 2^53",
+            ),
+            (
+                Settings {
+                    layers: Some(10_000),
+                    embed: Some(1024),
+                    ..default()
+                },
+                "--embed and --layers: expected a model of at most 2,147,483,648 parameters, found 125,",
+            ),
+            (
+                Settings {
+                    layers: Some(10_001),
+                    ..default()
+                },
+                "--layers: expected at most 10000, found 10001",
+            ),
+            (
+                Settings {
+                    lr: Some(1e39),
+                    ..default()
+                },
+                "--lr: expected a number of at least 0 that is finite in 32 bits",
+            ),
+            (
+                Settings {
+                    beta2: Some(0.999_999_999_99),
+                    ..default()
+                },
+                "--beta2",
+            ),
+            (
+                Settings {
+                    dropout: Some(0.999_999_999_9),
+                    ..default()
+                },
+                "--dropout",
             ),
             (
                 Settings {

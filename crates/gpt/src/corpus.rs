@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use burtorch_data::{Split, Windows, consecutive, read_text, split};
+use burtorch_data::{Fnv1a, Split, Windows, consecutive, read_text, split};
 
 use crate::config::VALIDATION_FRACTION;
 use crate::tokenizer::Tokenizer;
@@ -49,12 +49,7 @@ impl Source {
     /// does not prove identity.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        let hash = self
-            .text
-            .bytes()
-            .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
-            });
+        let hash = Fnv1a::default().with(self.text.as_bytes()).value();
         format!("fnv1a-{hash:016x}-{}", self.text.len())
     }
 }
@@ -71,10 +66,16 @@ impl Corpus {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownCharacter`] from the tokenizer; [`Error::Data`] if a part is too short for one window.
+    /// [`Error::UnknownCharacter`] from the tokenizer; [`Error::Content`] for a vocabulary of one character, which leaves nothing to
+    /// predict; [`Error::TextTooShort`] if a part is too short for one window.
     pub fn new(source: &Source, tokenizer: &Tokenizer, block_size: usize) -> Result<Self, Error> {
         let tokens = tokenizer.encode(&source.text, &source.name)?;
-        let Split { training, .. } = split(&tokens, VALIDATION_FRACTION, block_size)?;
+        if tokenizer.size() < 2 {
+            let expected = "at least 2 different characters";
+            return Err(Error::content(Path::new(&source.name), expected, "1"));
+        }
+        let cut = split(&tokens, VALIDATION_FRACTION, block_size);
+        let Split { training, .. } = cut.map_err(|error| named(error, &source.name))?;
         let cut = training.len();
         Ok(Self { tokens, cut })
     }
@@ -89,6 +90,23 @@ impl Corpus {
     #[must_use]
     pub fn validation(&self) -> &[u32] {
         &self.tokens[self.cut..]
+    }
+}
+
+/// The error of a part that is too short, with the name of the text.
+fn named(error: burtorch_data::Error, name: &str) -> Error {
+    match error {
+        burtorch_data::Error::TooShort {
+            part,
+            length,
+            needed,
+        } => Error::TextTooShort {
+            name: name.to_owned(),
+            part,
+            length,
+            needed,
+        },
+        other => other.into(),
     }
 }
 
@@ -141,8 +159,43 @@ mod tests {
             };
             let tokenizer = Tokenizer::characters_of(&source.text);
             let error = Corpus::new(&source, &tokenizer, 8).unwrap_err().to_string();
-            assert!(error.contains(part) && error.contains('9'), "{error}");
+            let start = format!("x: expected at least 9 tokens in the {part} part");
+            assert!(error.starts_with(&start), "{error}");
+            assert!(error.contains("for --block-size 8, found 4"), "{error}");
         }
+    }
+
+    #[test]
+    fn f31_a_text_of_one_character_is_refused() {
+        let source = Source {
+            name: "x".into(),
+            path: None,
+            text: "a".repeat(500).into(),
+        };
+        let tokenizer = Tokenizer::characters_of(&source.text);
+        let error = Corpus::new(&source, &tokenizer, 8).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "x: expected at least 2 different characters, found 1"
+        );
+    }
+
+    #[test]
+    fn the_two_parts_are_the_whole_and_share_nothing() {
+        let text = "abcdefghij".repeat(10);
+        let source = Source {
+            name: "x".into(),
+            path: None,
+            text: text.into(),
+        };
+        let tokenizer = Tokenizer::characters_of(&source.text);
+        let corpus = Corpus::new(&source, &tokenizer, 8).unwrap();
+        assert_eq!(
+            (corpus.training().len(), corpus.validation().len()),
+            (90, 10)
+        );
+        let whole = tokenizer.encode(&source.text, "x").unwrap();
+        assert_eq!([corpus.training(), corpus.validation()].concat(), whole);
     }
 
     #[test]
@@ -163,6 +216,9 @@ mod tests {
             let windows = spread(&tokens, 4, most).unwrap();
             assert_eq!(windows.len(), most);
             let starts: Vec<u32> = windows.iter().map(|(x, _)| x[0]).collect();
+            if most == 2 {
+                assert_eq!(starts, [0, 500]);
+            }
             assert!(starts.windows(2).all(|pair| pair[0] < pair[1]));
             assert!(
                 windows

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::text::grouped;
+
 /// Every failure of this crate; a message says what was expected, what was found, and where.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +29,11 @@ pub enum Error {
         found: String,
     },
     /// A flag contradicts the run that is to be resumed.
-    #[error("--{name}: the run in {} has {stored}, found {given}", run.display())]
+    #[error(
+        "--{name}: the run in {} has {stored}, found {given}; a run keeps the settings of its start{}",
+        run.display(),
+        reason(name)
+    )]
     Contradiction {
         /// The flag without its dashes.
         name: String,
@@ -40,15 +46,41 @@ pub enum Error {
     },
     /// The data of a run is not what it was.
     #[error(
-        "{name}: expected the text the run was started with ({expected}), found another ({found})"
+        "{name}: expected the text the run was started with, {original} of {}, found another of {}{}",
+        size(expected),
+        size(found),
+        difference(expected, found)
     )]
     DataChanged {
         /// The path of the text.
         name: String,
+        /// What the text was called when the run was started.
+        original: String,
         /// The fingerprint the run has stored.
         expected: String,
         /// The fingerprint of what is there now.
         found: String,
+    },
+    /// A part of the text has no room for a window and its last target.
+    #[error(
+        "{name}: expected at least {needed} tokens in the {part} for --block-size {}, found {length}",
+        needed - 1
+    )]
+    TextTooShort {
+        /// The path of the text.
+        name: String,
+        /// Which part.
+        part: burtorch_data::Part,
+        /// Its tokens.
+        length: usize,
+        /// The tokens it needs.
+        needed: usize,
+    },
+    /// Somebody else trains in the folder.
+    #[error("{}: another process is training here", path.display())]
+    Busy {
+        /// The folder of the run.
+        path: PathBuf,
     },
     /// A text holds a character that the vocabulary does not.
     #[error(
@@ -99,14 +131,16 @@ pub enum Error {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
     /// The loss, the gradient or the logits are no numbers any more.
-    #[error("step {step}: the {what} is not finite: {origin}; the run keeps its last saved state")]
+    #[error("step {step}: the {what} is not finite: {origin}{}", kept(*saved))]
     Diverged {
         /// The step, counted from 1.
         step: u64,
-        /// `loss` or `gradient norm`.
+        /// `loss`, `gradient norm` or `validation loss`.
         what: &'static str,
         /// Where the first such number arose, as far as the search found out.
         origin: String,
+        /// The step whose state the folder of the run holds, 0 for the untrained model; none without a folder.
+        saved: Option<u64>,
     },
     /// The logits of a model are not finite, so no token can be drawn.
     #[error("the model produced the logit {found} for token {token}: expected finite numbers")]
@@ -166,5 +200,39 @@ impl Error {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
             _ => Self::Output(error),
         }
+    }
+}
+
+/// Why a setting of a run cannot be changed, where that is not plain.
+fn reason(name: &str) -> &'static str {
+    match name {
+        "steps" => ", and its learning rates depend on the number of steps",
+        _ => "",
+    }
+}
+
+/// The size of a text, with which its fingerprint ends.
+fn size(fingerprint: &str) -> String {
+    let (_, end) = fingerprint.rsplit_once('-').unwrap_or_default();
+    match end.parse() {
+        Ok(bytes) => format!("{} bytes", grouped(bytes)),
+        Err(_) => "an unknown size".into(),
+    }
+}
+
+/// Says so where the size alone does not tell two texts apart.
+fn difference(expected: &str, found: &str) -> &'static str {
+    if size(expected) == size(found) {
+        " that differs"
+    } else {
+        ""
+    }
+}
+
+fn kept(saved: Option<u64>) -> String {
+    match saved {
+        None => String::new(),
+        Some(0) => "; the folder of the run holds the untrained model only".into(),
+        Some(step) => format!("; the folder of the run holds the state of step {step}"),
     }
 }

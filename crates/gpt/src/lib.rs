@@ -8,7 +8,7 @@
 //! | settings | [`config::Config`], [`config::Settings`], [`config::Preset`] |
 //! | text to tokens | [`tokenizer::Tokenizer`], [`corpus::Corpus`] |
 //! | training | [`plan::Plan`] and [`session::Session`] (a run and its folder), [`trainer::Trainer`] (steps alone) |
-//! | files | [`checkpoint`], [`metrics`], [`run_directory`], [`atomic_file`] |
+//! | files | [`checkpoint`], [`metrics`], [`run_directory`], [`run_lock`], [`atomic_file`] |
 //! | using a model | [`generation::Generator`], [`sampling::Sampler`], [`evaluation::evaluate`] |
 //! | the program | [`cli`], [`commands`] |
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ mod parse;
 pub mod plan;
 mod progress;
 pub mod run_directory;
+pub mod run_lock;
 pub mod sampling;
 pub mod session;
 mod summary;

@@ -118,7 +118,11 @@ fn complete_lines(path: &Path, text: &[u8], step: u64) -> Result<(Vec<Line>, usi
                 error.to_string(),
             )
         })?;
-        if line.step != number || !piece.ends_with(b"\n") {
+        if !piece.ends_with(b"\n") {
+            let expected = format!("a line end behind step {number}");
+            return Err(Error::content(path, expected, "the end of the file"));
+        }
+        if line.step != number {
             return Err(Error::content(
                 path,
                 format!("a line for step {number}"),
@@ -183,6 +187,12 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("step 1")
+        );
+        fs::write(&path, serde_json::to_string(&line(1)).unwrap()).unwrap();
+        let message = Metrics::resume(&path, 1).unwrap_err().to_string();
+        assert!(
+            message.ends_with("expected a line end behind step 1, found the end of the file"),
+            "{message}"
         );
         assert!(Metrics::resume(&path, 0).unwrap().1.is_empty());
         assert!(

@@ -382,6 +382,80 @@ mod tests {
         Ok(())
     }
 
+    /// The standard deviation around 0 of a parameter.
+    fn deviation(params: &Params<f64>, name: &str) -> f64 {
+        let entry = params.entries().iter().find(|entry| entry.name == name);
+        let values = &params.values()[entry.expect(name).range()];
+        (values.iter().map(|x| x * x).sum::<f64>() / values.len() as f64).sqrt()
+    }
+
+    #[test]
+    fn what_writes_into_the_residual_stream_starts_smaller_with_depth() -> Result<(), Error> {
+        let config = ModelConfig {
+            layers: 8,
+            embed: 64,
+            ..tiny(ModelConfig::small(0))
+        };
+        let mut params = Params::new();
+        Gpt::new(&config, &mut params, 1)?;
+        for (name, expected) in [
+            ("blocks.0.attention.qkv.weight", 0.02),
+            ("blocks.0.mlp.expand.weight", 0.02),
+            ("blocks.0.attention.projection.weight", 0.02 / 4.0), // √(2·8)
+            ("blocks.7.mlp.contract.weight", 0.02 / 4.0),
+        ] {
+            let found = deviation(&params, name);
+            assert!((found / expected - 1.0).abs() < 0.05, "{name}: {found}");
+        }
+        Ok(())
+    }
+
+    /// The logits in training, for the tokens 3 and 1.
+    fn training_logits(gpt: &Gpt, params: &Params<f64>) -> Result<Vec<f64>, Error> {
+        let mut workspace = TensorEngine::<f64>::new();
+        let mut e = workspace.bind(params, context(&TOKENS[..2]));
+        let y = gpt.logits(&mut e, Indices::new(0, 2), 1)?;
+        Ok(e.value(y).data.to_vec())
+    }
+
+    #[test]
+    fn certain_dropout_takes_the_embeddings_too() -> Result<(), Error> {
+        let mut config = tiny(ModelConfig::small(0));
+        let differ = |config: &ModelConfig| -> Result<bool, Error> {
+            let (gpt, params) = model(config)?;
+            let logits = training_logits(&gpt, &params)?;
+            Ok(first_difference(&logits[..10], &logits[10..]).is_some())
+        };
+        assert!(differ(&config)?, "without dropout the positions differ");
+        config.dropout = 1.0;
+        assert!(
+            !differ(&config)?,
+            "with it nothing is left to tell them apart"
+        );
+        Ok(())
+    }
+
+    /// Two dropouts that share a stream would drop the same numbers of their inputs.
+    #[test]
+    fn every_dropout_of_the_model_has_a_stream_of_its_own() -> Result<(), Error> {
+        let config = ModelConfig {
+            layers: 3,
+            dropout: 0.5,
+            ..tiny(ModelConfig::small(0))
+        };
+        let (gpt, _) = model(&config)?;
+        let text = format!("{gpt:?}");
+        let streams: Vec<&str> = text
+            .split("stream: ")
+            .skip(1)
+            .map(|rest| &rest[..rest.find([',', ' ', '}']).unwrap_or(rest.len())])
+            .collect();
+        assert_eq!(streams.len(), 1 + 3 * 3, "{text}");
+        let different: std::collections::HashSet<_> = streams.iter().collect();
+        assert_eq!(different.len(), streams.len(), "{streams:?}");
+        Ok(())
+    }
+
     #[test]
     fn f34_the_two_widths_start_from_the_same_numbers() -> Result<(), Error> {
         let (mut wide, mut narrow) = (Params::<f64>::new(), Params::<f32>::new());

@@ -1,22 +1,16 @@
 //! Values on the command line.
 
-use std::str::FromStr;
-
-/// A whole number that is not negative.
-pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| "expected a whole number of at least 0".to_owned())
+/// A whole number that is not negative and that a configuration file can store, which has signed numbers of 64 bits.
+pub(crate) fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let number = text.parse().ok().filter(|n| *n <= i64::MAX as u64);
+    number
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| format!("expected a whole number from 0 to {}", i64::MAX))
 }
 
 /// A decimal number; its range is checked where the setting is known.
 pub(crate) fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "expected a number".to_owned())
-}
-
-/// A seed: what a configuration file can store, which has signed numbers of 64 bits.
-pub(crate) fn seed(text: &str) -> Result<u64, String> {
-    let seed = text.parse().ok().filter(|seed| *seed <= i64::MAX as u64);
-    seed.ok_or_else(|| format!("expected a whole number from 0 to {}", i64::MAX))
 }
 
 #[cfg(test)]
@@ -28,11 +22,12 @@ mod tests {
         assert_eq!(whole::<usize>("7"), Ok(7));
         assert_eq!(
             whole::<usize>("-1").unwrap_err(),
-            "expected a whole number of at least 0"
+            "expected a whole number from 0 to 9223372036854775807"
         );
         assert_eq!(number("1e-3"), Ok(1e-3));
         assert_eq!(number("abc").unwrap_err(), "expected a number");
-        assert_eq!(seed("9223372036854775807"), Ok(i64::MAX as u64));
-        assert!(seed("9223372036854775808").is_err());
+        assert_eq!(whole("9223372036854775807"), Ok(i64::MAX as u64));
+        assert!(whole::<u64>("9223372036854775808").is_err());
+        assert!(whole::<u64>("18446744073709551615").is_err());
     }
 }

@@ -51,13 +51,10 @@ impl Plan {
     /// [`Error::Contradiction`], [`Error::Content`], [`Error::File`].
     pub fn resumed(given: &Settings, directory: RunDirectory) -> Result<Self, Error> {
         let path = directory.config();
-        let ConfigFile { settings, record } = ConfigFile::load(&path)?;
-        let Some(record) = record else {
-            return Err(Error::content(&path, "the table `record` of a run", "none"));
-        };
+        let (settings, record) = ConfigFile::load_run(&path)?;
         let mut config = Config::resolve(&settings)
             .map_err(|e| Error::content(&path, "possible settings", e.to_string()))?;
-        if let Some((name, stored, given)) = contradiction(given, &config) {
+        if let Some((name, stored, given)) = contradiction(given, &config)? {
             return Err(Error::Contradiction {
                 name,
                 run: directory.path().to_owned(),

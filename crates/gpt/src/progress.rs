@@ -82,11 +82,9 @@ impl Progress {
             .val_loss
             .map_or_else(String::new, |loss| format!("  val loss {loss:.4}"));
         let made = (line.step - self.first).max(1);
-        let left = self
-            .start
-            .elapsed()
-            .div_f64(made as f64)
-            .mul_f64((self.steps - line.step) as f64);
+        let seconds = self.start.elapsed().as_secs_f64() / made as f64;
+        let left = seconds * (self.steps - line.step) as f64;
+        let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX);
         let left = if left > Duration::ZERO {
             format!("  {} left", duration(left))
         } else {
@@ -149,5 +147,15 @@ mod tests {
             ..line
         };
         assert!(progress.describe(&middle).contains("tokens/s  0 s left"));
+        let endless = Progress {
+            steps: u64::MAX,
+            start: Instant::now() - Duration::from_secs(100),
+            ..progress
+        };
+        assert!(
+            endless
+                .describe(&Line { step: 1, ..middle })
+                .ends_with("min left")
+        );
     }
 }

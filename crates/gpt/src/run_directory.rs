@@ -1,12 +1,14 @@
 //! The folder of a run: which files it holds, and how it comes to be.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::Error;
 use crate::config::Preset;
+use crate::run_lock::{self, RunLock};
+use crate::{Error, atomic_file};
 
 /// Where runs go when nothing is said.
 pub const RUNS: &str = "runs";
@@ -18,12 +20,13 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes the folder of a new run: `out`, or the first free `runs/PRESET-N`.
+    /// Makes the folder of a new run, `out` or the first free `runs/PRESET-N`, and takes its lock. It becomes a run with its
+    /// `config.toml`, which is to be written last.
     ///
     /// # Errors
     ///
-    /// As [`check_free`](Self::check_free), or [`Error::File`] if the folder cannot be made.
-    pub fn create(out: Option<&Path>, preset: Preset) -> Result<Self, Error> {
+    /// As [`check_free`](Self::check_free) and [`RunLock::take`], or [`Error::File`] if the folder cannot be made.
+    pub fn create(out: Option<&Path>, preset: Preset) -> Result<(Self, RunLock), Error> {
         let path = match out {
             Some(out) => {
                 Self::check_free(out)?;
@@ -32,10 +35,26 @@ impl RunDirectory {
             }
             None => create_numbered(Path::new(RUNS), preset.name())?,
         };
-        Ok(Self { path })
+        let lock = RunLock::take(&path)?;
+        // Whoever had the lock until now may have made a run of the folder.
+        Self::check_free(&path)?;
+        Ok((Self { path }, lock))
     }
 
-    /// Whether a new run can go there: the folder does not exist or is empty.
+    /// Removes what a failed start has written; the folder too, unless it was there before or something else is in it.
+    ///
+    /// Best effort: what matters to the caller is the error that ended the start.
+    pub fn discard(&self, keep_folder: bool) {
+        for name in FILES {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        if !keep_folder {
+            let _ = fs::remove_file(self.path.join(run_lock::NAME));
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Whether a new run can go there: the folder does not exist, is empty, or holds nothing but what a start that was killed has left.
     ///
     /// # Errors
     ///
@@ -46,9 +65,9 @@ impl RunDirectory {
             return Err(Error::content(out, "a new or empty folder", found));
         }
         match fs::read_dir(out) {
-            Ok(mut entries) => match entries.next() {
-                None => Ok(()),
-                Some(_) => Err(Error::content(
+            Ok(entries) => match is_unused(out, entries) {
+                true => Ok(()),
+                false => Err(Error::content(
                     out,
                     "a new or empty folder",
                     "one with files in it",
@@ -71,10 +90,10 @@ impl RunDirectory {
         if this.config().is_file() {
             return Ok(this);
         }
-        let found = if path.is_dir() {
-            "a folder without config.toml"
-        } else {
-            "no folder"
+        let found = match (path.is_dir(), path.exists()) {
+            (true, _) => "a folder without config.toml",
+            (false, true) => "a file",
+            (false, false) => "no folder",
         };
         Err(Error::content(path, "the folder of a run", found))
     }
@@ -87,7 +106,7 @@ impl RunDirectory {
     pub fn newest(runs: &Path) -> Result<Self, Error> {
         let entries = fs::read_dir(runs).into_iter().flatten().flatten();
         let saved = |path: PathBuf| {
-            let run = Self { path };
+            let run = Self::open(&path).ok()?;
             let time: SystemTime = fs::metadata(run.state()).ok()?.modified().ok()?;
             Some((time, run))
         };
@@ -114,35 +133,60 @@ impl RunDirectory {
     /// The tokenizer.
     #[must_use]
     pub fn tokenizer(&self) -> PathBuf {
-        self.path.join("tokenizer.json")
+        self.path.join(TOKENIZER)
     }
 
     /// The model as of the last save.
     #[must_use]
     pub fn model(&self) -> PathBuf {
-        self.path.join("model.safetensors")
+        self.path.join(MODEL)
     }
 
     /// The state of training as of the last save.
     #[must_use]
     pub fn state(&self) -> PathBuf {
-        self.path.join("state.safetensors")
+        self.path.join(STATE)
     }
 
     /// One line per step.
     #[must_use]
     pub fn metrics(&self) -> PathBuf {
-        self.path.join("metrics.jsonl")
+        self.path.join(METRICS)
     }
 
     /// The latest text drawn from the model.
     #[must_use]
     pub fn sample(&self) -> PathBuf {
-        self.path.join("sample.txt")
+        self.path.join(SAMPLE)
     }
 }
 
 const CONFIG: &str = "config.toml";
+const TOKENIZER: &str = "tokenizer.json";
+const MODEL: &str = "model.safetensors";
+const STATE: &str = "state.safetensors";
+const METRICS: &str = "metrics.jsonl";
+const SAMPLE: &str = "sample.txt";
+
+/// The files of a run, in the order a start writes them (and the sample, which it does not).
+const FILES: [&str; 6] = [METRICS, TOKENIZER, STATE, MODEL, CONFIG, SAMPLE];
+
+/// Whether a folder without `config.toml` can be used: it holds only files of ours, and no metrics of any step, so that nothing
+/// anybody trained is lost.
+fn is_unused(out: &Path, entries: fs::ReadDir) -> bool {
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let temporary = FILES.map(|name| atomic_file::temporary_name(Path::new(name)));
+    let known = |name: &OsString| {
+        FILES.iter().any(|known| name == known) || temporary.iter().any(|known| known == name)
+    };
+    let mut others = names
+        .iter()
+        .filter(|name| *name != run_lock::NAME)
+        .peekable();
+    let nothing = others.peek().is_none();
+    let no_step = || fs::metadata(out.join(METRICS)).is_ok_and(|metrics| metrics.len() == 0);
+    nothing || (others.all(known) && no_step())
+}
 
 /// Makes `parent/name-N` for the first N from 1 that nobody has; making a folder fails if it exists, so two programs never get the same.
 fn create_numbered(parent: &Path, name: &str) -> Result<PathBuf, Error> {
@@ -182,7 +226,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         assert!(RunDirectory::check_free(&out).is_ok());
-        let run = RunDirectory::create(Some(&out), Preset::Mini).unwrap();
+        let (run, lock) = RunDirectory::create(Some(&out), Preset::Mini).unwrap();
+        let refused = RunDirectory::create(Some(&out), Preset::Mini).unwrap_err();
+        assert!(matches!(refused, Error::Busy { .. }), "{refused}");
+        drop(lock);
         assert!(RunDirectory::open(&out).is_err());
         assert!(
             RunDirectory::check_free(&out).is_ok(),
@@ -209,6 +256,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_start_left_does_not_disturb_but_a_trained_model_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        for name in [
+            METRICS,
+            TOKENIZER,
+            STATE,
+            run_lock::NAME,
+            ".model.safetensors.tmp",
+        ] {
+            fs::write(out.join(name), "").unwrap();
+        }
+        assert!(RunDirectory::check_free(out).is_ok());
+        fs::write(out.join("letter"), "").unwrap();
+        assert!(RunDirectory::check_free(out).is_err());
+        fs::remove_file(out.join("letter")).unwrap();
+        fs::write(out.join(METRICS), "{}").unwrap();
+        assert!(RunDirectory::check_free(out).is_err());
+        fs::remove_file(out.join(METRICS)).unwrap();
+        assert!(RunDirectory::check_free(out).is_err());
+    }
+
+    #[test]
+    fn a_file_is_no_folder_of_a_run() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let message = RunDirectory::open(file.path()).unwrap_err().to_string();
+        assert!(message.ends_with("found a file"), "{message}");
+    }
+
+    #[test]
     fn the_newest_run_is_the_one_saved_last() {
         let folder = tempfile::tempdir().unwrap();
         assert!(RunDirectory::newest(&folder.path().join("none")).is_err());
@@ -217,8 +294,8 @@ mod tests {
         }
         assert!(RunDirectory::newest(folder.path()).is_err());
         for (name, seconds) in [("a", 10), ("b", 30), ("c", 20)] {
-            let state =
-                fs::File::create(folder.path().join(name).join("state.safetensors")).unwrap();
+            fs::write(folder.path().join(name).join(CONFIG), "").unwrap();
+            let state = fs::File::create(folder.path().join(name).join(STATE)).unwrap();
             state
                 .set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds))
                 .unwrap();

@@ -13,7 +13,7 @@ pub struct Sampling {
     pub temperature: f64,
     /// Only this many most likely tokens stay in play; 0 keeps all.
     pub top_k: usize,
-    /// Only the most likely tokens that together reach this probability stay in play, at least one; 1 keeps all. Applied behind
+    /// Only the most likely tokens that together reach this probability stay in play, at least one; 1 keeps all, 0 the most likely one. Applied behind
     /// `top_k`, to probabilities that sum to 1 again.
     pub top_p: f64,
 }
@@ -125,7 +125,7 @@ impl Sampler {
         let limited =
             temperature == 0.0 || (1..self.candidates.len()).contains(&top_k) || top_p < 1.0;
         if limited {
-            self.candidates.sort_by(most_likely_first);
+            self.candidates.sort_unstable_by(most_likely_first);
             self.candidates.truncate(match (temperature, top_k) {
                 (0.0, _) => 1,
                 (_, 0) => usize::MAX,

@@ -11,9 +11,11 @@ use crate::checkpoint::{self, Snapshot};
 use crate::config::{Config, ConfigFile, Record};
 use crate::corpus::{Corpus, Source, spread};
 use crate::generation::Generator;
+use crate::memory::Estimate;
 use crate::metrics::{Line, Metrics};
 use crate::plan::Plan;
 use crate::run_directory::RunDirectory;
+use crate::run_lock::RunLock;
 use crate::sampling::Sampling;
 use crate::summary::Summary;
 use crate::tokenizer::Tokenizer;
@@ -44,8 +46,32 @@ pub struct Session<W> {
     metrics: Metrics,
     last_losses: VecDeque<f64>,
     last_val_loss: Option<f64>,
+    /// The step of the state in the folder.
+    saved: u64,
     /// Seconds spent in steps by this process, and how many they were.
     stepping: (f64, u64),
+    _lock: RunLock,
+}
+
+/// The tokenizer in the file that was named.
+fn given_tokenizer(path: &str) -> Result<Tokenizer, Error> {
+    if Path::new(path).is_file() {
+        return Tokenizer::load(Path::new(path));
+    }
+    let expected = "`char` or the tokenizer.json of another run";
+    let found = format!("`{path}`, which is no file");
+    Err(Error::setting("--tokenizer", expected, found))
+}
+
+/// Refuses a run that this machine has no memory for.
+fn check_memory(
+    config: &Config,
+    tokenizer: &Tokenizer,
+    corpus: &Corpus,
+    threads: usize,
+) -> Result<(), Error> {
+    let tokens = corpus.training().len() + corpus.validation().len();
+    Estimate::of(config, tokenizer.size(), tokens, threads)?.check()
 }
 
 impl<W: Workspace<f32>> Session<W> {
@@ -69,9 +95,10 @@ impl<W: Workspace<f32>> Session<W> {
         let source = Source::load(config.data.as_deref())?;
         let tokenizer = match config.tokenizer.as_str() {
             "char" => Tokenizer::characters_of(&source.text),
-            path => Tokenizer::load(Path::new(path))?,
+            path => given_tokenizer(path)?,
         };
         let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
+        check_memory(&config, &tokenizer, &corpus, threads)?;
         let trainer = Trainer::new(&config, tokenizer.size(), threads)?;
         let record = Record {
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -82,17 +109,33 @@ impl<W: Workspace<f32>> Session<W> {
 
         let settings = ConfigFile::text(&config, &record)?;
 
-        let directory = RunDirectory::create(out, config.preset)?;
-        atomic_file::replace(&directory.config(), |file| {
-            file.write_all(settings.as_bytes())
-        })?;
-        tokenizer.save(&directory.tokenizer())?;
-        let metrics = Metrics::create(&directory.metrics())?;
-        let mut this = Self::at(
-            config, record, directory, tokenizer, corpus, trainer, metrics,
-        );
-        this.save()?;
-        Ok(this)
+        let keep_folder = out.is_some_and(Path::exists);
+        let (directory, lock) = RunDirectory::create(out, config.preset)?;
+        let begin = || {
+            let metrics = Metrics::create(&directory.metrics())?;
+            tokenizer.save(&directory.tokenizer())?;
+            let mut this = Self {
+                config,
+                record,
+                directory: directory.clone(),
+                tokenizer,
+                corpus,
+                trainer,
+                metrics,
+                last_losses: VecDeque::new(),
+                last_val_loss: None,
+                saved: 0,
+                stepping: (0.0, 0),
+                _lock: lock,
+            };
+            this.save()?;
+            // Last, as it makes a run of the folder.
+            atomic_file::replace(&directory.config(), |file| {
+                file.write_all(settings.as_bytes())
+            })?;
+            Ok(this)
+        };
+        begin().inspect_err(|_| directory.discard(keep_folder))
     }
 
     fn resume(
@@ -101,17 +144,20 @@ impl<W: Workspace<f32>> Session<W> {
         directory: RunDirectory,
         threads: usize,
     ) -> Result<Self, Error> {
+        let lock = RunLock::take(directory.path())?;
         let source = Source::load(config.data.as_deref())?;
         let data_hash = source.fingerprint();
         if data_hash != record.data_hash {
             return Err(Error::DataChanged {
                 name: source.name,
+                original: record.data_name,
                 expected: record.data_hash,
                 found: data_hash,
             });
         }
         let tokenizer = Tokenizer::load(&directory.tokenizer())?;
         let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
+        check_memory(&config, &tokenizer, &corpus, threads)?;
         let mut trainer = Trainer::new(&config, tokenizer.size(), threads)?;
         trainer.restore(|model, params, optimizer| {
             checkpoint::load_state(
@@ -124,39 +170,23 @@ impl<W: Workspace<f32>> Session<W> {
         })?;
         let (metrics, lines) = Metrics::resume(&directory.metrics(), trainer.steps())?;
         let skipped = lines.len().saturating_sub(LAST_LOSSES);
-        let mut this = Self::at(
-            config, record, directory, tokenizer, corpus, trainer, metrics,
-        );
-        this.last_losses
-            .extend(lines[skipped..].iter().map(|line| line.loss));
-        this.last_val_loss = lines.last().and_then(|line| line.val_loss);
-        // The run may have been stopped between saving the state and saving the model.
-        this.save_model()?;
-        Ok(this)
-    }
-
-    fn at(
-        config: Config,
-        record: Record,
-        directory: RunDirectory,
-        tokenizer: Tokenizer,
-        corpus: Corpus,
-        trainer: Trainer<W>,
-        metrics: Metrics,
-    ) -> Self {
-        let (last_losses, last_val_loss, stepping) = (VecDeque::new(), None, (0.0, 0));
-        Self {
+        let this = Self {
             config,
             record,
             directory,
             tokenizer,
             corpus,
+            saved: trainer.steps(),
             trainer,
             metrics,
-            last_losses,
-            last_val_loss,
-            stepping,
-        }
+            last_losses: lines[skipped..].iter().map(|line| line.loss).collect(),
+            last_val_loss: lines.last().and_then(|line| line.val_loss),
+            stepping: (0.0, 0),
+            _lock: lock,
+        };
+        // The run may have been stopped between saving the state and saving the model.
+        this.save_model()?;
+        Ok(this)
     }
 
     /// The settings.
@@ -216,9 +246,9 @@ impl<W: Workspace<f32>> Session<W> {
         let start = Instant::now();
         let windows = Windows::new(self.corpus.training(), self.config.block_size)?;
         let seed = derive_seed(self.config.seed, "shuffling");
-        let report =
-            self.trainer
-                .step(&Batches::shuffled(windows, self.config.batch_size, seed)?)?;
+        let batches = Batches::shuffled(windows, self.config.batch_size, seed)?;
+        let stepped = self.trainer.step(&batches);
+        let report = stepped.map_err(|error| with_saved(error, self.saved))?;
         let seconds = start.elapsed().as_secs_f64();
         self.note(report.loss, seconds);
 
@@ -232,7 +262,7 @@ impl<W: Workspace<f32>> Session<W> {
             tokens_per_s: (self.config.batch_size * self.config.block_size) as f64 / seconds,
             ms: 1e3 * seconds,
             val_loss: if evaluate {
-                Some(self.validate()?)
+                Some(self.finite_validation()?)
             } else {
                 None
             },
@@ -256,6 +286,20 @@ impl<W: Workspace<f32>> Session<W> {
         }
         self.last_losses.push_back(loss);
         self.stepping = (self.stepping.0 + seconds, self.stepping.1 + 1);
+    }
+
+    /// The validation loss, which must be a number: else the weights are ruined, and the state saved before is worth more.
+    fn finite_validation(&mut self) -> Result<f64, Error> {
+        let loss = self.validate()?;
+        if loss.is_finite() {
+            return Ok(loss);
+        }
+        Err(Error::Diverged {
+            step: self.trainer.steps(),
+            what: "validation loss",
+            origin: format!("it is {loss} with the weights behind this step"),
+            saved: Some(self.saved),
+        })
     }
 
     /// Mean loss on the validation part, in nats per token: a fixed, evenly spread choice of windows, and at the end all.
@@ -296,6 +340,7 @@ impl<W: Workspace<f32>> Session<W> {
             data_hash: &self.record.data_hash,
         };
         checkpoint::save_state(&self.directory.state(), &snapshot)?;
+        self.saved = step;
         self.save_model()
     }
 
@@ -336,6 +381,24 @@ impl<W: Workspace<f32>> Session<W> {
             out: self.directory.path().to_owned(),
         };
         Ok((summary, sample))
+    }
+}
+
+/// The error of a step, with what the folder of the run holds.
+fn with_saved(error: Error, step: u64) -> Error {
+    match error {
+        Error::Diverged {
+            step: found,
+            what,
+            origin,
+            ..
+        } => Error::Diverged {
+            step: found,
+            what,
+            origin,
+            saved: Some(step),
+        },
+        other => other,
     }
 }
 
@@ -424,6 +487,7 @@ mod tests {
             fs::write(broken.join("model.safetensors"), "old").unwrap();
             let summary = session.summary().unwrap().0;
             assert_eq!((summary.train_loss, summary.val_loss), expected);
+            drop(session);
 
             let again = resumed(&Settings::default(), &broken)
                 .unwrap()
@@ -490,7 +554,9 @@ mod tests {
             ..Settings::default()
         });
         assert!(
-            steps.starts_with("--steps: the run in ") && steps.ends_with("has 10, found 11"),
+            steps.starts_with("--steps: the run in ")
+                && steps.contains("has 10, found 11; a run keeps the settings of its start")
+                && steps.ends_with("depend on the number of steps"),
             "{steps}"
         );
         assert!(
@@ -547,6 +613,75 @@ mod tests {
         fs::write(path("moved"), text("b")).unwrap();
         let error = resumed(&with(path("moved")), &path("out")).err().unwrap();
         assert!(matches!(error, Error::DataChanged { .. }), "{error}");
+        let message = error.to_string();
+        let words = ["text of 601 bytes, found another of 601 bytes that differs"];
+        assert!(words.iter().all(|w| message.contains(w)), "{message}");
+    }
+
+    #[test]
+    fn one_session_at_a_time_works_in_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("a");
+        let mut session = fresh(&settings(10), &out);
+        advance(&mut session, 7);
+        session.metrics.sync().unwrap();
+        let before = outcome(&out);
+        let error = resumed(&Settings::default(), &out).err().unwrap();
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        assert!(outcome(&out) == before, "the metrics were cut");
+        drop(session);
+        assert!(resumed(&Settings::default(), &out).is_ok());
+    }
+
+    #[test]
+    fn f28_a_ruined_model_does_not_replace_the_saved_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let ruin = Settings {
+            preset: Some(Preset::Mini),
+            lr: Some(3e38),
+            eval_every: Some(1),
+            ..settings(3)
+        };
+        let mut session = fresh(&ruin, folder.path());
+        let before = fs::read(session.directory().state()).unwrap();
+        let message = session.advance().unwrap_err().to_string();
+        assert!(
+            message.starts_with("step 1: the validation loss is not finite")
+                && message.ends_with("the folder of the run holds the untrained model only"),
+            "{message}"
+        );
+        assert!(fs::read(session.directory().state()).unwrap() == before);
+    }
+
+    #[test]
+    fn a_failed_start_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("a");
+        let model = out.join("model.safetensors");
+        fs::create_dir_all(model.join("in the way")).unwrap();
+        fs::write(out.join("metrics.jsonl"), "").unwrap();
+        let plan = Plan::fresh(&settings(10), Some(&out)).unwrap();
+        let error = Tensors::open(plan, 1).err().unwrap().to_string();
+        assert!(error.contains("model.safetensors: cannot write"), "{error}");
+        let left: Vec<_> = fs::read_dir(&out)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .filter(|name| name != ".lock")
+            .collect();
+        assert_eq!(left, ["model.safetensors"]);
+    }
+
+    #[test]
+    fn samples_differ_from_step_to_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let still = Settings {
+            lr: Some(0.0),
+            sample_every: Some(1),
+            ..settings(3)
+        };
+        let mut session = fresh(&still, folder.path());
+        let mut sample = || session.advance().unwrap().sample.unwrap();
+        assert_ne!(sample(), sample());
     }
 
     #[test]

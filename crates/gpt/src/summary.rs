@@ -1,10 +1,10 @@
 //! What a finished run comes to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::text::grouped;
+use crate::text::{grouped, quoted};
 
 /// The end of a run: one JSON object with `--json`, else a few lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,14 +27,15 @@ pub struct Summary {
     pub peak_rss_mb: Option<f64>,
     /// Seed of the run.
     pub seed: u64,
-    /// The folder of the run.
+    /// The folder of the run; in JSON as it is shown, since a path need not be UTF-8.
+    #[serde(serialize_with = "shown")]
     pub out: PathBuf,
 }
 
 impl Summary {
-    /// The lines for a reader, with a sample of text in their middle.
+    /// The lines for a reader, with a sample of text in their middle; `program` is what this program is called by.
     #[must_use]
-    pub fn text(&self, sample: &str) -> String {
+    pub fn text(&self, sample: &str, program: &str) -> String {
         let Self {
             steps,
             train_loss,
@@ -58,9 +59,51 @@ impl Summary {
              validation loss  {val_loss:.4} nats per token (whole validation part)\n\
              guessing         {guessing_loss:.4} nats per token\n\
              \n--- sample ---\n{}\n--- end of the sample ---\n\n\
-             saved in {out}; more text: burtorch-gpt generate --model {out}",
+             saved in {out}; more text: {} generate --model {}",
             grouped(*steps),
             sample.trim_matches('\n'),
+            quoted(program),
+            quoted(&out.to_string()),
         )
+    }
+}
+
+fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(out: PathBuf) -> Summary {
+        Summary {
+            steps: 1000,
+            params: 1,
+            train_loss: 1.5,
+            val_loss: 2.5,
+            guessing_loss: 4.0,
+            ms_per_step: None,
+            tokens_per_s: None,
+            peak_rss_mb: None,
+            seed: 1,
+            out,
+        }
+    }
+
+    #[test]
+    fn the_command_for_more_text_can_be_pasted() {
+        let text = summary("my runs/a".into()).text("once", "target/debug/burtorch-gpt");
+        let command = "more text: target/debug/burtorch-gpt generate --model 'my runs/a'";
+        assert!(text.ends_with(command), "{text}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn f40_a_folder_that_is_not_utf_8_is_no_failure() {
+        use std::os::unix::ffi::OsStringExt;
+        let out = std::ffi::OsString::from_vec(b"ru\xFFn".to_vec());
+        let json = serde_json::to_string(&summary(out.into())).unwrap();
+        assert!(json.ends_with("\"out\":\"ru\u{FFFD}n\"}"), "{json}");
     }
 }

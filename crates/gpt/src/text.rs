@@ -15,6 +15,29 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of bytes in units of 10⁹.
+pub(crate) fn gigabytes(bytes: f64) -> String {
+    format!("{:.1} GB", bytes / 1e9)
+}
+
+/// A learning rate in as few characters as tell it.
+pub(crate) fn rate(rate: f64) -> String {
+    match rate {
+        0.0 => "0".into(),
+        rate => format!("{rate:e}"),
+    }
+}
+
+/// A word of a command as a shell takes it: in quotes where it needs some.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./+:@%,=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// A time in its two largest units.
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -33,6 +56,17 @@ mod tests {
     fn digits_come_in_threes() {
         let texts = [0, 999, 1000, 46_337, 1_234_567].map(grouped);
         assert_eq!(texts, ["0", "999", "1,000", "46,337", "1,234,567"]);
+    }
+
+    #[test]
+    fn words_of_a_command_are_quoted_where_they_must_be() {
+        let words = ["runs/small-1", "a b", "it's", ""].map(quoted);
+        assert_eq!(words, ["runs/small-1", "'a b'", r"'it'\''s'", "''"]);
+    }
+
+    #[test]
+    fn rates_are_short() {
+        assert_eq!([0.0, 3e-4].map(rate), ["0", "3e-4"]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use burtorch_data::{Batches, derive_seed};
 use burtorch_optim::{
-    Adam, AdamOptions, AdamW, Groups, Optimizer, Schedule, Sgd, SgdOptions, clip_by_global_norm,
-    global_norm,
+    Adam, AdamOptions, AdamW, Error as OptimError, Groups, Optimizer, Schedule, Sgd, SgdOptions,
+    clip_by_global_norm, global_norm,
 };
 use burtorch_tensor::{Context, Engine, Indices, Params, Pieces, Workspace};
 
@@ -52,8 +52,9 @@ impl<W: Workspace<f32>> Trainer<W> {
     ///
     /// # Errors
     ///
-    /// What the model, the optimizer, the schedule or the threads refuse.
+    /// As [`Config::validate`], and what the model, the optimizer, the schedule or the threads refuse.
     pub fn new(config: &Config, vocab_size: usize, threads: usize) -> Result<Self, Error> {
+        config.validate()?;
         let mut params = Params::new();
         let seed = derive_seed(config.seed, "initialisation");
         let model = Gpt::new(&config.model(vocab_size), &mut params, seed)?;
@@ -114,7 +115,9 @@ impl<W: Workspace<f32>> Trainer<W> {
     /// # Errors
     ///
     /// [`Error::Diverged`] if the loss or the gradient is not finite, naming the op it came from; the weights are then those before the step.
+    /// [`Error::Setting`] for batches of other sizes than those of the settings.
     pub fn step(&mut self, batches: &Batches<'_>) -> Result<StepReport, Error> {
+        self.check_sizes(batches)?;
         let (inputs, targets) = self
             .indices
             .split_at_mut(batches.batch() * batches.windows().block());
@@ -123,7 +126,7 @@ impl<W: Workspace<f32>> Trainer<W> {
         if !loss.is_finite() {
             return Err(self.diverged("loss"));
         }
-        let grad_norm = self.clip();
+        let grad_norm = self.clip()?;
         if !grad_norm.is_finite() {
             return Err(self.diverged("gradient norm"));
         }
@@ -189,13 +192,36 @@ impl<W: Workspace<f32>> Trainer<W> {
     }
 
     /// The norm of the gradient, which is then brought below the limit if there is one and the norm is finite.
-    fn clip(&mut self) -> f64 {
-        let norm = global_norm(&self.gradients);
-        if self.grad_clip > 0.0 && norm.is_finite() {
-            // It can only refuse a norm that is not finite or a limit that is not positive.
-            let _ = clip_by_global_norm(&mut self.gradients, self.grad_clip);
+    fn clip(&mut self) -> Result<f64, Error> {
+        if self.grad_clip == 0.0 {
+            return Ok(global_norm(&self.gradients));
         }
-        norm
+        match clip_by_global_norm(&mut self.gradients, self.grad_clip) {
+            Err(OptimError::NonFinite { .. } | OptimError::NormOverflow) => Ok(f64::INFINITY),
+            clipped => Ok(clipped?),
+        }
+    }
+
+    /// Batches of other sizes would be cut into other windows than they are made of.
+    fn check_sizes(&self, batches: &Batches<'_>) -> Result<(), Error> {
+        let block_size = self.model.config().block_size;
+        let batch_size = self.indices.len() / (2 * block_size);
+        let (batch, block) = (batches.batch(), batches.windows().block());
+        if batch != batch_size {
+            return Err(Error::setting(
+                "batches of size",
+                batch_size.to_string(),
+                batch,
+            ));
+        }
+        if block != block_size {
+            return Err(Error::setting(
+                "windows of size",
+                block_size.to_string(),
+                block,
+            ));
+        }
+        Ok(())
     }
 
     /// Repeats the step with the search for the first bad number on, and says what it found.
@@ -208,6 +234,7 @@ impl<W: Workspace<f32>> Trainer<W> {
             step: self.step + 1,
             what,
             origin,
+            saved: None,
         }
     }
 }
@@ -355,6 +382,147 @@ mod tests {
             run::<TensorEngine<f32>>(&config(|settings| settings.grad_clip = Some(1e-9)), 1).0;
         assert_eq!(free[0], tight[0]);
         assert!(!close(&free, &tight, 1e-4));
+    }
+
+    fn tokens() -> Vec<u32> {
+        (0..60).map(|i| i * i % 7).collect()
+    }
+
+    fn batches<'a>(tokens: &'a [u32], block: usize, batch: usize) -> Batches<'a> {
+        Batches::shuffled(Windows::new(tokens, block).unwrap(), batch, 1).unwrap()
+    }
+
+    fn trainer(config: &Config) -> Trainer<TensorEngine<f32>> {
+        Trainer::new(config, 7, 1).unwrap()
+    }
+
+    /// Euclidean distance of two weight vectors.
+    fn distance(a: &[f32], b: &[f32]) -> f64 {
+        let squares = a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2));
+        squares.sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn the_masks_of_dropout_differ_from_step_to_step() {
+        let tokens = [1; 60]; // every batch is the same
+        let config = config(|settings| {
+            settings.lr = Some(0.0);
+            settings.dropout = Some(0.5);
+        });
+        let mut trainer = trainer(&config);
+        trainer
+            .params
+            .values_mut()
+            .iter_mut()
+            .for_each(|p| *p *= 10.0);
+        let batches = batches(&tokens, 4, 5);
+        let mut loss = || trainer.step(&batches).unwrap().loss;
+        assert_ne!(loss(), loss());
+    }
+
+    #[test]
+    fn f30_the_first_step_has_the_first_rate_of_the_schedule() {
+        let config = config(|settings| {
+            settings.optimizer = Some(OptimizerKind::Sgd);
+            settings.lr = Some(0.5);
+            settings.min_lr = Some(0.1);
+            settings.warmup = Some(3);
+        });
+        let (tokens, schedule) = (tokens(), config.schedule().unwrap());
+        let batches = batches(&tokens, 4, 5);
+        let mut trainer = trainer(&config);
+        for step in 0..config.steps {
+            let before = trainer.params.values().to_vec();
+            let report = trainer.step(&batches).unwrap();
+            assert_eq!(report.lr, schedule.learning_rate(step));
+            let moved = distance(&before, trainer.params.values());
+            assert!((moved / (report.lr * report.grad_norm) - 1.0).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn only_matrices_decay() {
+        let after = |decay| {
+            let config = config(|settings| {
+                settings.preset = Some(crate::config::Preset::Mini);
+                settings.optimizer = Some(OptimizerKind::Adamw);
+                settings.lr = Some(0.01);
+                settings.weight_decay = Some(decay);
+            });
+            let tokens = tokens();
+            let mut trainer = trainer(&config);
+            trainer.step(&batches(&tokens, 4, 5)).unwrap();
+            trainer.params
+        };
+        let (free, decayed) = (after(0.0), after(50.0));
+        for entry in free.entries() {
+            let same = free.values()[entry.range()] == decayed.values()[entry.range()];
+            assert_eq!(same, entry.shape.dims().len() < 2, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn both_betas_matter() {
+        let after = |beta1, beta2| {
+            run::<TensorEngine<f32>>(
+                &config(|settings| {
+                    settings.steps = Some(3);
+                    settings.warmup = Some(0);
+                    (settings.beta1, settings.beta2) = (Some(beta1), Some(beta2));
+                }),
+                1,
+            )
+            .1
+        };
+        let usual = after(0.9, 0.99);
+        assert_ne!(usual, after(0.5, 0.99));
+        assert_ne!(usual, after(0.9, 0.9));
+    }
+
+    #[test]
+    fn f34_another_seed_is_another_model() {
+        let first = |seed| {
+            trainer(&config(|settings| settings.seed = Some(seed)))
+                .params
+                .values()
+                .to_vec()
+        };
+        assert_eq!(first(1), first(1));
+        assert_ne!(first(1), first(2));
+    }
+
+    #[test]
+    fn f27_one_limit_for_the_whole_gradient_and_the_norm_before_it() {
+        let (tokens, limit) = (tokens(), 1e-3);
+        let config = config(|settings| {
+            settings.optimizer = Some(OptimizerKind::Sgd);
+            settings.lr = Some(1.0);
+            settings.grad_clip = Some(limit);
+        });
+        let mut trainer = trainer(&config);
+        let before = trainer.params.values().to_vec();
+        let report = trainer.step(&batches(&tokens, 4, 5)).unwrap();
+        assert!(report.grad_norm > 10.0 * limit, "{report:?}");
+        let moved = distance(&before, trainer.params.values());
+        assert!((moved / limit - 1.0).abs() < 1e-2, "{moved}");
+    }
+
+    #[test]
+    fn batches_and_settings_that_do_not_fit_are_refused() {
+        let tokens = tokens();
+        let mut trainer = trainer(&config(|_| ()));
+        for (block, batch, size) in [(4, 4, "4"), (2, 10, "10"), (5, 5, "5"), (2, 5, "2")] {
+            let message = trainer
+                .step(&batches(&tokens, block, batch))
+                .unwrap_err()
+                .to_string();
+            assert!(message.ends_with(&format!("found {size}")), "{message}");
+        }
+        let nothing = Config {
+            micro_batch: 0,
+            ..config(|_| ())
+        };
+        assert!(Trainer::<TensorEngine<f32>>::new(&nothing, 7, 1).is_err());
     }
 
     #[test]

@@ -125,6 +125,7 @@ fn train_generate_eval() {
         "state.safetensors",
         "metrics.jsonl",
         "sample.txt",
+        ".lock",
     ];
     assert!(
         names
@@ -138,11 +139,10 @@ fn train_generate_eval() {
     assert_eq!(losses(&desk.path("runs/small-1")).len(), 30);
 
     let text = desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2");
-    let samples: Vec<&str> = text.split("\n\n").collect();
-    assert!(
-        text.starts_with("The") && text.ends_with('\n') && samples.len() >= 2,
-        "{text}"
-    );
+    assert!(text.starts_with("The") && text.ends_with('\n'), "{text}");
+    let characters: Vec<char> = text.chars().collect();
+    assert_eq!(characters.len(), 2 * (3 + 20 + 1) + 1, "{text}"); // a line end behind each, an empty line between
+    assert_ne!(characters[..24], characters[25..]);
     assert_eq!(
         desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2"),
         text
@@ -189,7 +189,14 @@ fn f40_bad_data_is_named() {
     fs::create_dir(desk.path("folder")).unwrap();
     desk.fails("train --data missing", 1, &["missing", "found no file"]);
     desk.fails("train --data empty", 1, &["empty", "found none"]);
-    desk.fails("train --data five", 1, &["training part", "65"]);
+    desk.write("same", "a".repeat(2000));
+    desk.fails(
+        "train --data five",
+        1,
+        &["five", "training part", "65", "--block-size 64"],
+    );
+    desk.fails("train --data same", 1, &["same", "2 different characters"]);
+    desk.fails("train --data /dev/zero", 1, &["/dev/zero", "device"]);
     desk.fails("train --data ff", 1, &["ff", "0xFF", "offset 0"]);
     desk.fails("train --data folder", 1, &["folder", "directory"]);
 }
@@ -207,6 +214,38 @@ fn f40_bad_arguments_are_named() {
         &["--heads", "5", "--embed 24"],
     );
     desk.fails("train --threads 0", 2, &["--threads"]);
+    for flag in [
+        "steps",
+        "batch-size",
+        "micro-batch",
+        "block-size",
+        "layers",
+        "heads",
+        "embed",
+        "warmup",
+        "eval-every",
+        "eval-batches",
+        "sample-every",
+        "seed",
+        "threads",
+    ] {
+        desk.fails(
+            &format!("train --{flag} 9223372036854775808"),
+            2,
+            &[flag, "9223372036854775807"],
+        );
+    }
+    desk.fails(
+        "train --tokenizer bpe:100",
+        2,
+        &["--tokenizer", "char", "bpe:100"],
+    );
+    desk.fails(
+        "train --preset mini --batch-size 16000000 --micro-batch 16000000",
+        2,
+        &["--micro-batch", "--batch-size", "GB"],
+    );
+    desk.fails("generate --model c.toml", 1, &["c.toml", "a file"]);
     desk.fails("train --stepz 5", 2, &["--stepz", "--steps"]);
     desk.fails("train --preset tiny", 2, &["--preset", "tiny", "mini"]);
     desk.fails("train --config c.toml", 1, &["c.toml", "stepz"]);
@@ -258,6 +297,20 @@ fn f35_f40_damaged_runs_and_foreign_prompts() {
         desk.fails("generate --model run", 1, &["model.safetensors"]);
         desk.fails("eval --model run", 1, &["model.safetensors"]);
     }
+    fs::write(&model, &whole).unwrap();
+    desk.write("a", "a");
+    desk.fails("eval --model run --data a", 1, &["a: expected at least 2"]);
+    let config = desk.path("run/config.toml");
+    let settings = fs::read(&config).unwrap();
+    fs::write(&config, "").unwrap();
+    for command in [
+        "eval --model run",
+        "generate --model run",
+        "train --resume --out run",
+    ] {
+        desk.fails(command, 1, &["config.toml", "the table `record` of a run"]);
+    }
+    fs::write(&config, settings).unwrap();
     fs::remove_file(&model).unwrap();
     desk.fails("eval --model run", 1, &["model.safetensors"]);
     let state = desk.path("run/state.safetensors");

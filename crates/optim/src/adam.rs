@@ -17,7 +17,7 @@ use crate::{AdamOptions, Error, Groups, Optimizer, State};
 /// ```
 ///
 /// Decay that goes through the moments is scaled down where gradients are large; [`AdamW`](crate::AdamW) avoids that.
-/// In f32 the square of a gradient above 1.8e19 is infinite, and its parameter then stands still for good: clip.
+/// In f32 `(1 − β₂)·g²` is infinite for a gradient above 5.8e20 (with the default β₂), and its parameter then stands still for good: clip.
 ///
 /// ```
 /// use burtorch_optim::{Adam, AdamOptions, Groups, Optimizer};

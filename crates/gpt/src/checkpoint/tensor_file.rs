@@ -2,14 +2,16 @@
 //!
 //! A file is 8 bytes with the length of a JSON header, the header, and the numbers, little-endian. Reading checks the
 //! header against the size of the file and against what is expected before a number is read, so a hostile header can
-//! ask for no memory beyond itself. Our own facts are one entry of the format's text table, as JSON.
+//! ask for no memory beyond itself. Our own facts are one entry of the format's text table, as JSON; among them is a
+//! checksum of all numbers, so that a bit that flips on the disk does not go unnoticed. A file without one is accepted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use burtorch_data::Fnv1a;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
@@ -37,12 +39,38 @@ pub(crate) struct Tensor<'a> {
     pub(crate) values: &'a [f32],
 }
 
-/// Replaces the file at `path`, atomically.
+/// Facts with the checksum of the numbers beside them.
+#[derive(Serialize)]
+struct Sealed<'a, T> {
+    #[serde(flatten)]
+    facts: &'a T,
+    checksum: String,
+}
+
+/// The checksum among the facts.
+#[derive(Deserialize)]
+struct Seal {
+    checksum: Option<String>,
+}
+
+fn shown(hash: Fnv1a) -> String {
+    format!("fnv1a-{:016x}", hash.value())
+}
+
+/// Replaces the file at `path`, atomically. The facts are a table.
+///
+/// Refuses numbers that [`TensorFile::read`] would refuse; the old file is then still there.
 pub(crate) fn write(
     path: &Path,
     facts: &impl Serialize,
     tensors: &[Tensor<'_>],
 ) -> Result<(), Error> {
+    for Tensor { name, values, .. } in tensors {
+        if let Some(found) = values.iter().find(|value| !value.is_finite()) {
+            let expected = format!("finite numbers to save in `{name}`");
+            return Err(Error::content(path, expected, found.to_string()));
+        }
+    }
     let header = header(facts, tensors)
         .map_err(|error| Error::file(path, "write the file")(io::Error::other(error)))?;
     atomic_file::replace(path, |file| {
@@ -70,12 +98,24 @@ fn header(
         (tensor.name.clone(), info)
     };
     let infos = tensors.iter().map(info).collect();
-    let table = HashMap::from([(FACTS.to_owned(), serde_json::to_string(facts)?)]);
+    let sealed = Sealed {
+        facts,
+        checksum: shown(checksum(tensors)),
+    };
+    let table = HashMap::from([(FACTS.to_owned(), serde_json::to_string(&sealed)?)]);
     let metadata =
         Metadata::new(Some(table.into_iter().collect()), infos).map_err(|e| e.to_string())?;
     let mut header = serde_json::to_vec(&metadata)?;
     header.resize(header.len().next_multiple_of(LENGTH as usize), b' ');
     Ok(header)
+}
+
+/// The hash of all numbers as they stand in the file.
+fn checksum(tensors: &[Tensor<'_>]) -> Fnv1a {
+    let values = tensors.iter().flat_map(|tensor| tensor.values);
+    values.fold(Fnv1a::default(), |hash, value| {
+        hash.with(&value.to_le_bytes())
+    })
 }
 
 fn write_numbers(file: &mut dyn Write, values: &[f32]) -> io::Result<()> {
@@ -174,6 +214,23 @@ impl TensorFile {
             .sum()
     }
 
+    /// Refuses the file if its numbers are not those that were written, as far as it says what they were.
+    pub(crate) fn check_sum(&mut self) -> Result<(), Error> {
+        let Seal { checksum } = self.facts()?;
+        let Some(expected) = checksum else {
+            return Ok(());
+        };
+        let hash = self
+            .file
+            .seek(SeekFrom::Start(self.start))
+            .and_then(|_| hash_rest(&mut self.file));
+        let found = shown(hash.map_err(Error::file(&self.path, "read the checkpoint"))?);
+        match found == expected {
+            true => Ok(()),
+            false => Err(self.wrong(format!("the checksum {expected} of its numbers"), found)),
+        }
+    }
+
     /// Our own facts from the header.
     pub(crate) fn facts<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let Some(text) = self.header.table.get(FACTS) else {
@@ -205,8 +262,9 @@ impl TensorFile {
                 ));
             }
         }
-        let known = |name: &str| expected.iter().any(|(expected, _)| expected == name);
-        match self.header.tensors.iter().find(|(name, _)| !known(name)) {
+        let known: HashSet<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
+        let unknown = |(name, _): &&(String, TensorInfo)| !known.contains(name.as_str());
+        match self.header.tensors.iter().find(unknown) {
             Some((name, info)) => Err(self.wrong(
                 format!("{} tensors", expected.len()),
                 format!("also `{name}` of shape {:?}", info.shape),
@@ -241,11 +299,8 @@ impl TensorFile {
     }
 
     fn info(&self, name: &str) -> Option<&TensorInfo> {
-        self.header
-            .tensors
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, info)| info)
+        let place = *self.header.places.get(name)?;
+        self.header.tensors.get(place).map(|(_, info)| info)
     }
 }
 
@@ -253,6 +308,18 @@ fn elements(shape: &[usize]) -> Option<usize> {
     shape
         .iter()
         .try_fold(1_usize, |product, &size| product.checked_mul(size))
+}
+
+/// The hash of everything from here to the end.
+fn hash_rest(file: &mut File) -> io::Result<Fnv1a> {
+    let mut bytes = vec![0; 4 * CHUNK];
+    let mut hash = Fnv1a::default();
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(hash),
+            count => hash = hash.with(&bytes[..count]),
+        }
+    }
 }
 
 fn read_numbers(file: &mut File, values: &mut [f32]) -> io::Result<()> {
@@ -272,6 +339,8 @@ fn read_numbers(file: &mut File, values: &mut [f32]) -> io::Result<()> {
 struct Header {
     table: HashMap<String, String>,
     tensors: Vec<(String, TensorInfo)>,
+    /// Where in `tensors` a name is.
+    places: HashMap<String, usize>,
 }
 
 impl<'de> Deserialize<'de> for Header {
@@ -291,14 +360,17 @@ impl<'de> Visitor<'de> for HeaderVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
         let mut header = Header::default();
-        let mut names = std::collections::HashSet::new();
+        let mut names = HashSet::new();
         while let Some(name) = map.next_key::<String>()? {
             if !names.insert(name.clone()) {
                 return Err(A::Error::custom(format_args!("`{name}` twice")));
             }
             match name.as_str() {
                 "__metadata__" => header.table = map.next_value()?,
-                _ => header.tensors.push((name, map.next_value()?)),
+                _ => {
+                    header.places.insert(name.clone(), header.tensors.len());
+                    header.tensors.push((name, map.next_value()?));
+                }
             }
         }
         Ok(header)
@@ -352,9 +424,10 @@ mod tests {
                 values: &[-0.0, 1e-40],
             },
         ];
-        write(&path, &"facts", &tensors).unwrap();
+        let facts = HashMap::from([("step".to_owned(), 7)]);
+        write(&path, &facts, &tensors).unwrap();
         let first = std::fs::read(&path).unwrap();
-        write(&path, &"facts", &tensors).unwrap();
+        write(&path, &facts, &tensors).unwrap();
         assert_eq!(
             std::fs::read(&path).unwrap(),
             first,
@@ -362,7 +435,9 @@ mod tests {
         );
 
         let mut file = TensorFile::open(&path).unwrap();
-        assert_eq!(file.facts::<String>().unwrap(), "facts");
+        let found: HashMap<String, serde_json::Value> = file.facts().unwrap();
+        assert_eq!(found["step"], 7);
+        assert!(file.check_sum().is_ok());
         assert_eq!(file.total(), 40_002);
         let (mut z, mut a) = (vec![0.0; 40_000], [0.0; 2]);
         file.read("a", &mut a).unwrap();
@@ -380,7 +455,7 @@ mod tests {
         let path = folder.path().join("x.safetensors");
         write(
             &path,
-            &1,
+            &HashMap::from([("step", 1)]),
             &[Tensor {
                 name: "a".into(),
                 shape: vec![1, 2],
@@ -517,6 +592,34 @@ mod tests {
             message.ends_with("expected numbers of type F32 in `a`, found F16"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn a_file_without_a_checksum_is_accepted() {
+        let header = r#"{"__metadata__":{"burtorch":"{}"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}"#;
+        assert!(open(&raw(header, 24)).unwrap().check_sum().is_ok());
+    }
+
+    #[test]
+    fn f28_numbers_that_could_not_be_read_back_are_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.safetensors");
+        let tensor = |values| Tensor {
+            name: "a".into(),
+            shape: vec![2],
+            values,
+        };
+        let facts = HashMap::from([("step", 1)]);
+        write(&path, &facts, &[tensor(&[1.0, 2.0])]).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let message = write(&path, &facts, &[tensor(&[1.0, f32::INFINITY])])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.ends_with("expected finite numbers to save in `a`, found inf"),
+            "{message}"
+        );
+        assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 
     #[test]

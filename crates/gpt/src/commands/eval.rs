@@ -5,7 +5,7 @@ use burtorch_tensor::TensorEngine;
 use super::{available_threads, load, print, print_json};
 use crate::Error;
 use crate::cli::EvalArgs;
-use crate::config::ConfigFile;
+use crate::config::{Record, Settings};
 use crate::corpus::{Corpus, Source};
 use crate::evaluation::{Evaluation, evaluate};
 use crate::run_directory::RunDirectory;
@@ -20,13 +20,22 @@ use crate::tokenizer::Tokenizer;
 /// read, and whatever is wrong with the files.
 pub fn run(args: &EvalArgs) -> Result<(), Error> {
     let run = RunDirectory::open(&args.model)?;
-    let (loaded, tokenizer) = load(&run)?;
+    let (settings, record, loaded, tokenizer) = load(&run)?;
     let tokens = match &args.data {
         Some(path) => {
             let source = Source::load(Some(path))?;
-            tokenizer.encode(&source.text, &source.name)?
+            let tokens = tokenizer.encode(&source.text, &source.name)?;
+            if tokens.len() < 2 {
+                return Err(Error::content(path, "at least 2 tokens", "1"));
+            }
+            tokens
         }
-        None => validation_part(&run, &tokenizer, loaded.model.config().block_size)?,
+        None => validation_part(
+            &settings,
+            record,
+            &tokenizer,
+            loaded.model.config().block_size,
+        )?,
     };
     let threads = available_threads();
     let found =
@@ -39,23 +48,23 @@ pub fn run(args: &EvalArgs) -> Result<(), Error> {
 }
 
 fn validation_part(
-    run: &RunDirectory,
+    settings: &Settings,
+    record: Record,
     tokenizer: &Tokenizer,
     block_size: usize,
 ) -> Result<Vec<u32>, Error> {
-    let ConfigFile { settings, record } = ConfigFile::load(&run.config())?;
     let source = Source::load(settings.data.as_deref())?;
     let found = source.fingerprint();
-    match record {
-        Some(record) if record.data_hash != found => Err(Error::DataChanged {
+    if record.data_hash != found {
+        return Err(Error::DataChanged {
             name: source.name,
+            original: record.data_name,
             expected: record.data_hash,
             found,
-        }),
-        _ => Ok(Corpus::new(&source, tokenizer, block_size)?
-            .validation()
-            .to_vec()),
+        });
     }
+    let corpus = Corpus::new(&source, tokenizer, block_size)?;
+    Ok(corpus.validation().to_vec())
 }
 
 fn describe(found: &Evaluation) -> String {

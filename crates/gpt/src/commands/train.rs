@@ -4,7 +4,7 @@ use std::path::Path;
 
 use burtorch_tensor::{ScalarEngine, TensorEngine, Workspace};
 
-use super::{available_threads, print, print_json};
+use super::{available_threads, print, print_json, program};
 use crate::Error;
 use crate::cli::TrainArgs;
 use crate::config::{ConfigFile, EngineKind, Settings};
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::progress::{Progress, note};
 use crate::run_directory::{RUNS, RunDirectory};
 use crate::session::Session;
-use crate::text::grouped;
+use crate::text::{grouped, quoted, rate};
 
 /// Trains, or goes on training.
 ///
@@ -64,6 +64,12 @@ fn threads(given: Option<usize>) -> Result<usize, Error> {
 fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), Error> {
     note(&introduction(&session));
     let made = session.trainer().steps();
+    if session.record().program_version != env!("CARGO_PKG_VERSION") {
+        note(&format!(
+            "note: the run was started by version {} of this program",
+            session.record().program_version
+        ));
+    }
     if session.is_finished() {
         note(&format!(
             "the run is finished: all {} steps are made",
@@ -82,11 +88,12 @@ fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), E
     }
     progress.finish();
     let (summary, sample) = session.summary()?;
+    let text = summary.text(&sample, &program());
     if json {
-        note(&summary.text(&sample));
+        note(&text);
         print_json(&summary)
     } else {
-        print(&summary.text(&sample))
+        print(&text)
     }
 }
 
@@ -101,9 +108,11 @@ fn introduction<W: Workspace<f32>>(session: &Session<W>) -> String {
     format!(
         "model     {} layers, {} heads, embedding {}, block {}: {} parameters\n\
          text      {}: {} tokens to learn, {} to validate, vocabulary of {}\n\
-         training  {} steps of {} sequences, {} with rate {:e}{made}\n\
+         training  {} steps of {} sequences, {} with rate {}{made}\n\
          guessing  {:.4} nats per token: the loss of a model that knows nothing\n\
-         run       {}",
+         run       {}\n\
+         stopping  Ctrl-C at any time; to go on from the last saved state, every {} steps:\n\
+         {:10}{} train --out {} --resume",
         config.layers,
         config.heads,
         config.embed,
@@ -114,10 +123,14 @@ fn introduction<W: Workspace<f32>>(session: &Session<W>) -> String {
         grouped(corpus.validation().len() as u64),
         session.tokenizer().size(),
         grouped(config.steps),
-        config.batch_size,
+        grouped(config.batch_size as u64),
         session.trainer().optimizer().name(),
-        config.lr,
+        rate(config.lr),
         session.guessing_loss(),
         session.directory().path().display(),
+        grouped(config.eval_every),
+        "",
+        quoted(&program()),
+        quoted(&session.directory().path().display().to_string()),
     )
 }

@@ -48,7 +48,18 @@ impl ConfigFile {
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = fs::read_to_string(path).map_err(Error::file(path, "read the configuration"))?;
         Self::parse(&text)
-            .map_err(|error| Error::content(path, "a configuration", one_line(&error)))
+            .map_err(|error| Error::content(path, "a configuration", one_line(&error, &text)))
+    }
+
+    /// Reads the file of a run, which has a record.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load); [`Error::Content`] if there is no record.
+    pub fn load_run(path: &Path) -> Result<(Settings, Record), Error> {
+        let Self { settings, record } = Self::load(path)?;
+        let missing = || Error::content(path, "the table `record` of a run", "none");
+        Ok((settings, record.ok_or_else(missing)?))
     }
 
     fn parse(text: &str) -> Result<Self, toml::de::Error> {
@@ -64,46 +75,67 @@ impl ConfigFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] if the path of the text is not UTF-8.
+    /// [`Error::Setting`] if the path of the text is not UTF-8, or a number is none that the file could give back.
     pub fn text(config: &Config, record: &Record) -> Result<String, Error> {
         let text = toml::to_string(&Document { config, record })
             .map_err(|error| Error::setting("--data", "what a TOML file can hold", error))?;
+        Self::parse(&text).map_err(|error| {
+            Error::setting(
+                "settings",
+                "what a TOML file gives back",
+                one_line(&error, &text),
+            )
+        })?;
         Ok(format!(
             "# The settings of this run, as `train --config` takes them.\n{text}"
         ))
     }
 }
 
-/// TOML errors show the place in several lines; messages here are one line.
-fn one_line(error: &toml::de::Error) -> String {
-    let text = error.to_string();
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+/// What is wrong, in one line, and in which line it is where that is known.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let joined = |message: &str| message.lines().collect::<Vec<_>>().join(" ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!(
+            "line {}: {}",
+            before.matches('\n').count() + 1,
+            joined(error.message())
+        ),
+        // Without a place the whole error is the message and the name of the setting.
+        None => joined(error.to_string().trim()),
+    }
 }
 
 /// The first setting in `given` that differs from the run's: its name, the run's value and the given one.
 ///
 /// The path of the data is left out, since a text may move; its fingerprint tells whether it is the same.
-pub(crate) fn contradiction(given: &Settings, run: &Config) -> Option<(String, String, String)> {
-    let given = Table::try_from(Settings {
+///
+/// # Errors
+///
+/// [`Error::Setting`] for settings that a TOML file cannot hold.
+pub(crate) fn contradiction(
+    given: &Settings,
+    run: &Config,
+) -> Result<Option<(String, String, String)>, Error> {
+    let given = table(&Settings {
         data: None,
         ..given.clone()
-    })
-    .ok()?;
-    let run = Table::try_from(Config {
+    })?;
+    let run = table(&Config {
         data: None,
         ..run.clone()
-    })
-    .ok()?;
+    })?;
     let differs = |(name, given): (String, toml::Value)| {
         let stored = run.get(&name);
         let shown = stored.map_or_else(|| "none".into(), ToString::to_string);
         (stored != Some(&given)).then(|| (name, shown, given.to_string()))
     };
-    given.into_iter().find_map(differs)
+    Ok(given.into_iter().find_map(differs))
+}
+
+fn table(settings: &impl Serialize) -> Result<Table, Error> {
+    Table::try_from(settings)
+        .map_err(|error| Error::setting("settings", "what a TOML file can hold", error))
 }
 
 #[cfg(test)]
@@ -155,7 +187,7 @@ mod tests {
             ("stepz = 3", "stepz"),
             ("steps = -1", "steps"),
             ("steps = \"many\"", "steps"),
-            ("steps = ", "line 1"),
+            ("seed = 1\nsteps = ", "configuration, found line 2: "),
             ("optimizer = \"sdg\"", "sdg"),
         ] {
             fs::write(&path, text).unwrap();
@@ -166,6 +198,13 @@ mod tests {
             );
         }
         assert!(ConfigFile::load(folder.path()).is_err());
+    }
+
+    #[test]
+    fn numbers_that_do_not_come_back_are_refused() {
+        let mut config = Config::resolve(&Settings::default()).unwrap();
+        config.eval_batches = u64::MAX;
+        assert!(ConfigFile::text(&config, &record()).is_err());
     }
 
     #[test]
@@ -181,13 +220,13 @@ mod tests {
             data: Some("moved".into()),
             ..Settings::default()
         };
-        assert_eq!(contradiction(&same, &run), None);
+        assert_eq!(contradiction(&same, &run).unwrap(), None);
         let other = Settings {
             steps: Some(200),
             ..Settings::default()
         };
         assert_eq!(
-            contradiction(&other, &run),
+            contradiction(&other, &run).unwrap(),
             Some(("steps".into(), "100".into(), "200".into()))
         );
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{ActivationKind, OptimizerKind};
 use crate::model::ModelConfig;
 
-/// Steps when no preset is named: the small model on the embedded text, ended within a minute on two cores.
+/// Steps when no preset is named: a little shorter than the preset small, for a first look at the embedded text.
 pub const DEFAULT_STEPS: u64 = 1500;
 
 /// A model, and how it is trained unless something else is said.
@@ -15,10 +15,10 @@ pub const DEFAULT_STEPS: u64 = 1500;
 pub enum Preset {
     /// The model of the BurTorch paper (arXiv 2503.13795): 46,337 parameters for 65 characters.
     Mini,
-    /// The laptop setting: about 0.8 million parameters, minutes.
+    /// The laptop setting: about 0.8 million parameters.
     #[default]
     Small,
-    /// About 10.7 million parameters, most of an hour.
+    /// About 10.7 million parameters: for patience.
     Base,
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::{ActivationKind, DEFAULT_STEPS, EngineKind, OptimizerKind, Preset};
-use crate::parse::{number, seed, whole};
+use crate::parse::{number, whole};
 
 /// Settings that were given, and gaps where none was. See [`Config`](super::Config) for what they mean.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ pub struct Settings {
     #[arg(long, help_heading = "Training")]
     pub engine: Option<EngineKind>,
     /// Seed of weights, order of the data, dropout and samples [default: 1]
-    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true, help_heading = "Training")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>, allow_negative_numbers = true, help_heading = "Training")]
     pub seed: Option<u64>,
 
     /// The rule for a step; the defaults below depend on it [default: mini sgd, small adamw, base adamw]
