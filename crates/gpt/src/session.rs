@@ -53,6 +53,13 @@ pub struct Session<W> {
     _lock: RunLock,
 }
 
+/// The batches of a run, in the order of its seed.
+fn batches<'a>(config: &Config, corpus: &'a Corpus) -> Result<Batches<'a>, Error> {
+    let windows = Windows::new(corpus.training(), config.block_size)?;
+    let seed = derive_seed(config.seed, "shuffling");
+    Ok(Batches::shuffled(windows, config.batch_size, seed)?)
+}
+
 /// The tokenizer in the file that was named.
 fn given_tokenizer(path: &str) -> Result<Tokenizer, Error> {
     if Path::new(path).is_file() {
@@ -244,9 +251,7 @@ impl<W: Workspace<f32>> Session<W> {
     /// [`Error::Diverged`], and what the engine or the operating system refuse.
     pub fn advance(&mut self) -> Result<Line, Error> {
         let start = Instant::now();
-        let windows = Windows::new(self.corpus.training(), self.config.block_size)?;
-        let seed = derive_seed(self.config.seed, "shuffling");
-        let batches = Batches::shuffled(windows, self.config.batch_size, seed)?;
+        let batches = batches(&self.config, &self.corpus)?;
         let stepped = self.trainer.step(&batches);
         let report = stepped.map_err(|error| with_saved(error, self.saved))?;
         let seconds = start.elapsed().as_secs_f64();
@@ -669,6 +674,42 @@ mod tests {
             .filter(|name| name != ".lock")
             .collect();
         assert_eq!(left, ["model.safetensors"]);
+    }
+
+    #[test]
+    fn f34_another_seed_is_another_order_of_the_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let session = fresh(&settings(1), folder.path());
+        let order = |seed| {
+            let config = Config {
+                seed,
+                ..session.config.clone()
+            };
+            let batches = batches(&config, &session.corpus).unwrap();
+            batches.indices(0).collect::<Vec<_>>()
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+    }
+
+    #[test]
+    fn f29_a_resumed_run_averages_as_many_losses_as_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = Settings {
+            eval_every: Some(120),
+            ..settings(130)
+        };
+        let mut session = fresh(&long, folder.path());
+        advance(&mut session, 125);
+        drop(session);
+        let mut session = resumed(&Settings::default(), folder.path()).unwrap();
+        assert_eq!(session.last_losses.len(), LAST_LOSSES);
+        advance(&mut session, 10);
+        assert_eq!(session.last_losses.len(), LAST_LOSSES);
+        let (_, _, lines) = outcome(folder.path());
+        let last: f64 = lines[30..].iter().map(|line| line.loss).sum();
+        let found = session.summary().unwrap().0.train_loss;
+        assert!((found - last / 100.0).abs() < 1e-12, "{found}");
     }
 
     #[test]

@@ -55,11 +55,12 @@ impl<T: Float> Sgd<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Domain`] unless momentum and dampening are at least 0 and below 1; [`Error::Combination`] for `nesterov` without
+    /// [`Error::Domain`] unless momentum and dampening are at least 0 and below 1, rounded to `T`; [`Error::Combination`] for `nesterov` without
     /// momentum or with dampening.
     pub fn new(groups: Groups, options: SgdOptions) -> Result<Self, Error> {
-        below_one("momentum", options.momentum)?;
-        below_one("dampening", options.dampening)?;
+        let rounded = |x: f64| T::from_f64(x).to_f64();
+        below_one("momentum", rounded(options.momentum))?;
+        below_one("dampening", rounded(options.dampening))?;
         if options.nesterov && (options.momentum == 0.0 || options.dampening != 0.0) {
             let expected = "a momentum above 0 and a dampening of 0";
             return Err(Error::Combination {
@@ -301,5 +302,16 @@ mod tests {
             let found = run(options, decay, rate, start, &gradients);
             prop_assert!((found - expected).abs() <= 1e-12 * expected.abs().max(10.0), "{found} is not {expected}");
         }
+    }
+
+    #[test]
+    fn a_momentum_that_rounds_to_one_is_refused() {
+        let options = SgdOptions {
+            momentum: 1.0 - 1e-12,
+            ..SgdOptions::default()
+        };
+        let groups = || Groups::all(1, 0.0).unwrap();
+        assert!(Sgd::<f32>::new(groups(), options).is_err());
+        assert!(Sgd::<f64>::new(groups(), options).is_ok());
     }
 }
