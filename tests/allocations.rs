@@ -6,6 +6,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use burtorch_core::lanes::Lanes;
+use burtorch_core::program::Evaluator;
+use burtorch_core::{Program, Scalar};
 use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer, clip_by_global_norm};
 use burtorch_tensor::{Context, Element, Engine, Params, Pieces, TensorEngine, Workspace};
@@ -209,5 +212,28 @@ fn micro_batches_on_one_thread_allocate_nothing() -> Outcome {
         step()?;
         assert_eq!(calls_of(step)?, 0, "{name}");
     }
+    Ok(())
+}
+
+/// A program recorded once allocates nothing when it is evaluated, whatever the numbers are.
+#[test]
+fn evaluating_a_program_allocates_nothing() -> Outcome {
+    let program = Program::record(4, |x| {
+        let mut weights = x.to_vec();
+        Scalar::softmax(x, &mut weights);
+        Scalar::dot_bias(x, &weights, x[0].relu()) * Scalar::product(x)
+    })?;
+    let mut plain = program.evaluator();
+    let mut some = program.evaluator_for(&[2])?;
+    let mut lanes = Evaluator::<Lanes<f64, 8>>::new(&program);
+    let (samples, mut values, mut gradients) = ([0.5; 44], [0.0; 11], [0.0; 44]);
+    let calls = calls_of(|| {
+        plain.value_and_gradient(&[1.0, 2.0, 3.0, 4.0])?;
+        plain.values(&[4.0, 3.0, 2.0, 1.0])?;
+        some.value_and_gradient(&[1.0, 2.0, 3.0, 4.0])?;
+        lanes.gradients_of_samples(&samples, &mut values, &mut gradients)?;
+        Ok(())
+    })?;
+    assert_eq!(calls, 0);
     Ok(())
 }

@@ -258,6 +258,15 @@ impl<T: Scalar> Scalar for Dual<T> {
         )
     }
 
+    #[inline(always)]
+    fn exp_each<const N: usize>(mut xs: [Self; N]) -> [Self; N] {
+        let values: [T; N] = T::exp_each(std::array::from_fn(|i| xs[i].value));
+        for (x, y) in xs.iter_mut().zip(values) {
+            *x = x.custom(y, partial::exp(x.value, y));
+        }
+        xs
+    }
+
     unary_rows! { dual_unary }
 
     #[inline]

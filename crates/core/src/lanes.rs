@@ -16,6 +16,7 @@ pub(crate) mod functions;
 mod tests;
 
 pub use batch::{per_sample_grads, value_and_grad_batch};
+pub(crate) use dispatch::Work;
 pub use dispatch::{Level, dispatch};
 
 /// `N` numbers side by side: a [`Scalar`] whose operations work on all of them, lane by lane.
@@ -345,6 +346,11 @@ impl<T: Float, const N: usize> Scalar for Lanes<T, N> {
     #[inline(always)]
     fn select(self, on_positive: Self, otherwise: Self) -> Self {
         Self::from_fn(|i| self.0[i].select(on_positive.0[i], otherwise.0[i]))
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        self.zip(other, |x, y| Scalar::max(x, y))
     }
 
     unary_rows! { lanes_unary }

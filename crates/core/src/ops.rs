@@ -188,44 +188,44 @@ const GELU_LINEAR: f64 = 1.595_769_121_605_730_8;
 const GELU_CUBIC: f64 = 0.044_715;
 
 /// A plain number of `T`.
-#[inline]
+#[inline(always)]
 fn number<T: Scalar>(x: f64) -> T::Primal {
     T::Primal::from_f64(x)
 }
 
 /// The constant `x`.
-#[inline]
+#[inline(always)]
 pub(crate) fn constant<T: Scalar>(x: f64) -> T {
     T::constant(number::<T>(x))
 }
 
 /// `x` moved into the interval in which GELU is curved.
-#[inline]
+#[inline(always)]
 fn within<T: Scalar>(x: T) -> T {
     x.max(constant(-BEYOND)).min(constant(BEYOND))
 }
 
 /// 2√(2/π)(x + 0.044715x³).
-#[inline]
+#[inline(always)]
 pub(crate) fn gelu_argument<T: Scalar>(x: T) -> T {
     (x + x * x * x * number::<T>(GELU_CUBIC)) * number::<T>(GELU_LINEAR)
 }
 
 /// `then` where x is zero, `otherwise` elsewhere (also where it is NaN).
-#[inline]
+#[inline(always)]
 pub(crate) fn where_zero<T: Scalar>(x: T, then: T, otherwise: T) -> T {
     constant::<T>(0.0).at_least(x.abs()).select(then, otherwise)
 }
 
 macro_rules! unary_partials {
     ($($(#[$doc:meta])* $name:ident { value: $value:expr, partial: |$x:ident, $y:ident| $partial:expr, $($row:tt)* })*) => {
-        $(#[inline] pub(crate) fn $name<T: Scalar>($x: T, $y: T) -> T { $partial })*
+        $(#[inline(always)] pub(crate) fn $name<T: Scalar>($x: T, $y: T) -> T { $partial })*
     };
 }
 
 macro_rules! binary_partials {
     ($($(#[$doc:meta])* $name:ident { $([$($operator:tt)*])? value: $value:expr, partials: |$a:ident, $b:ident, $y:ident| $partials:expr, $($row:tt)* })*) => {
-        $(#[inline] pub(crate) fn $name<T: Scalar>($a: T, $b: T, $y: T) -> (T, T) { $partials })*
+        $(#[inline(always)] pub(crate) fn $name<T: Scalar>($a: T, $b: T, $y: T) -> (T, T) { $partials })*
     };
 }
 
@@ -242,7 +242,7 @@ pub(crate) mod partial {
     operator_rows! { binary_partials }
 
     /// Of xⁿ.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn powi<T: Scalar>(x: T, y: T, n: i32) -> T {
         let factor = T::Primal::from_f64(f64::from(n));
         match n {
@@ -253,7 +253,7 @@ pub(crate) mod partial {
     }
 
     /// Of xᶜ.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn powf<T: Scalar>(x: T, c: T::Primal) -> T {
         if c == T::Primal::ZERO {
             constant(0.0)

@@ -54,6 +54,8 @@
 //! - [`Program::evaluator`] for plain numbers; [`Program::evaluator_for`] for the gradient by some of the inputs, which skips what
 //!   leads to none of them; [`Evaluator::new`] for any other [`Scalar`](crate::Scalar): on the variables of a tape a program gives
 //!   second derivatives, on symbols it becomes part of another program.
+//! - On [`Lanes`](crate::lanes::Lanes) several samples are evaluated at once; `Evaluator<Lanes<f64, 8>>` takes long lists of samples.
+//! - On [`Dual`](crate::Dual) numbers the gradient carries a Hessian-vector product along.
 //! - A program is cheap to clone and can be shared by threads; each thread has evaluators of its own.
 //! - [`Program::save`] and [`Program::load`] keep programs in files; [`Program::to_bytes`] and [`Program::from_bytes`] elsewhere.
 mod code;
@@ -63,6 +65,7 @@ mod interpret;
 mod op;
 mod plan;
 mod recorder;
+mod samples;
 mod symbol;
 #[cfg(test)]
 mod tests;

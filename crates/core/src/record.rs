@@ -166,6 +166,15 @@ macro_rules! recorded_scalar {
                 }
             }
 
+            #[inline(always)]
+            fn exp_each<const COUNT: usize>(mut xs: [Self; COUNT]) -> [Self; COUNT] {
+                let values: [T; COUNT] = T::exp_each(std::array::from_fn(|i| xs[i].value()));
+                for (x, y) in xs.iter_mut().zip(values) {
+                    *x = x.unary("exp", y, partial::exp(x.value(), y));
+                }
+                xs
+            }
+
             unary_rows! { recorded_unary }
 
             #[inline(always)]

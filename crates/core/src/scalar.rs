@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use crate::float::{Float, Special};
+use crate::lanes::Lanes;
 use crate::ops::{BEYOND, binary_rows, gelu_argument, reduce, reduction_rows, unary_rows};
 
 /// The plain number a [`Scalar`] is made of.
@@ -159,6 +160,17 @@ pub trait Scalar:
         (-self).at_least(-other).select(self, other)
     }
 
+    /// The exponentials of `xs`, for ops that need many: computed side by side where that is faster, so that the last digit may
+    /// differ from that of [`exp`](Self::exp).
+    #[doc(hidden)]
+    #[inline(always)]
+    fn exp_each<const N: usize>(mut xs: [Self; N]) -> [Self; N] {
+        for x in &mut xs {
+            *x = x.exp();
+        }
+        xs
+    }
+
     unary_rows! { declare_unary }
 
     /// xⁿ. Derivative n·xⁿ⁻¹, which is 0 for n = 0 also at x = 0.
@@ -247,6 +259,18 @@ macro_rules! float_scalar {
             #[inline]
             fn select(self, on_positive: Self, otherwise: Self) -> Self {
                 if self > 0.0 { on_positive } else { otherwise }
+            }
+
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                // One comparison waits for `self`, which in the maximum of many is the last result.
+                let larger = if other > self { other } else { self };
+                if other.is_nan() { other } else { larger }
+            }
+
+            #[inline(always)]
+            fn exp_each<const N: usize>(xs: [Self; N]) -> [Self; N] {
+                Lanes::from(xs).exp().to_array()
             }
 
             unary_rows! { float_unary }

@@ -3,8 +3,9 @@
 
 use std::thread;
 
+use burtorch_core::lanes::Lanes;
 use burtorch_core::program::{Evaluator, Symbol};
-use burtorch_core::{Error, Float, Program, Scalar, Tape, Var};
+use burtorch_core::{Dual, Error, Float, Program, Scalar, Tape, Var, hvp};
 
 /// Runs a generic test for both float types.
 macro_rules! both {
@@ -42,6 +43,7 @@ both! {
     f23_misuse
     f23_threads_agree
     choices_are_made_anew
+    samples_agree
     looking_at_values_is_an_error
     constants_are_folded
     equal_results_are_computed_once
@@ -560,6 +562,112 @@ fn a_program_in_a_program() {
     .unwrap();
     let found = at(&mut program.evaluator(), &[2.0]);
     assert_eq!(found, (38.0, vec![61.0]));
+}
+
+/// The gradient on dual numbers carries the product of the Hessian with a direction.
+#[test]
+fn a_program_on_dual_numbers_gives_hessian_vector_products() {
+    fn energy<S: Scalar>(x: &[S]) -> S {
+        x[0].cube() * x[1] + Scalar::logsumexp(x)
+    }
+    let (at, direction) = ([0.5, -1.5], [1.0, 2.0]);
+    let program = Program::record(2, |x| energy(x)).unwrap();
+    let mut evaluator = Evaluator::<Dual<f64>>::new(&program);
+    let x: Vec<_> = (at.iter().zip(direction))
+        .map(|(&x, v)| Dual::new(x, v))
+        .collect();
+    let (_, gradient) = evaluator.value_and_gradient(&x).unwrap();
+    let expected = hvp(|x| energy(x), &at, &direction).unwrap();
+    for (found, product) in gradient.iter().zip(&expected.product) {
+        assert!(
+            (found.tangent - product).abs() < 1e-14,
+            "{found:?} {product}"
+        );
+    }
+}
+
+/// Every kind of op, on samples on both sides of its kinks.
+fn many_ops<S: Scalar>(x: &[S]) -> S {
+    let mut weights = x.to_vec();
+    S::softmax(x, &mut weights);
+    let mut two = [x[0], x[1]];
+    S::softmax(&x[..2], &mut two);
+    let dots = S::dot_bias(x, &weights, two[1]) + S::norm(x) * S::variance(x);
+    let kinks = x[0].max(x[1]).relu() * x[2].abs() + x[3].min(x[4]).select(x[0], x[4].exp());
+    dots + kinks
+        + (x[0] * x[1]).softplus()
+        + S::logsumexp(&[x[3], kinks]).tanh()
+        + x[2].at_least(x[1])
+}
+
+fn samples_agree<F: Float>() {
+    let program = Program::<F>::record(5, |x| many_ops(x)).unwrap();
+    let samples: Vec<F> = (0..11 * 5)
+        .map(|i| c(f64::from(i * 37 % 23 - 11) / 4.0))
+        .collect();
+    let mut one_by_one = Evaluator::<Lanes<F, 1>>::new(&program);
+    let (mut values, mut gradients) = (vec![F::ZERO; 11], vec![F::ZERO; 55]);
+    one_by_one
+        .gradients_of_samples(&samples, &mut values, &mut gradients)
+        .unwrap();
+    let mut plain = program.evaluator();
+    for (i, sample) in samples.chunks(5).enumerate() {
+        let (value, gradient) = plain.value_and_gradient(sample).unwrap();
+        let near = |a: F, b: F| {
+            (a - b).to_f64().abs() <= 64.0 * F::EPSILON.to_f64() * b.to_f64().abs().max(1.0)
+        };
+        assert!(near(values[i], value), "{} {value}", values[i]);
+        for (&found, &expected) in gradients[i * 5..].iter().zip(gradient) {
+            assert!(near(found, expected), "{found} {expected}");
+        }
+    }
+    // Any number of samples in groups of any size, bit for bit.
+    for count in [0, 1, 3, 8, 11] {
+        let (mut some, mut slopes) = (vec![F::ZERO; count], vec![F::ZERO; count * 5]);
+        let (samples, expected) = (
+            &samples[..count * 5],
+            (&values[..count], &gradients[..count * 5]),
+        );
+        let mut eight = Evaluator::<Lanes<F, 8>>::new(&program);
+        eight
+            .gradients_of_samples(samples, &mut some, &mut slopes)
+            .unwrap();
+        assert_eq!((&some[..], &slopes[..]), expected);
+        some.fill(F::ZERO);
+        eight.values_of_samples(samples, &mut some).unwrap();
+        assert_eq!(&some[..], expected.0);
+    }
+    // Chosen inputs, and lists that do not fit.
+    let mut chosen = Evaluator::<Lanes<F, 8>>::with_gradient_of(&program, &[3, 1]).unwrap();
+    let (mut some, mut slopes) = (vec![F::ZERO; 11], vec![F::ZERO; 22]);
+    chosen
+        .gradients_of_samples(&samples, &mut some, &mut slopes)
+        .unwrap();
+    assert!((0..11).all(
+        |i| slopes[2 * i] == gradients[5 * i + 3] && slopes[2 * i + 1] == gradients[5 * i + 1]
+    ));
+    assert_eq!(
+        chosen.values_of_samples(&samples[1..], &mut some),
+        Err(Error::UnevenRows {
+            width: 5,
+            found: 54
+        })
+    );
+    let wrong = |what, expected, found| {
+        Err(Error::WrongCount {
+            what,
+            expected,
+            found,
+        })
+    };
+    assert_eq!(
+        chosen.values_of_samples(&samples, &mut slopes),
+        wrong("values", 11, 22)
+    );
+    assert_eq!(
+        chosen.gradients_of_samples(&samples, &mut some, &mut gradients),
+        wrong("gradients", 22, 55)
+    );
 }
 
 #[test]

@@ -66,14 +66,20 @@ impl Level {
     /// Runs `f`, compiled for this level; see [`dispatch`] for what that takes.
     #[inline(always)]
     pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        self.run_work(Closure(f))
+    }
+
+    /// Runs `work`, compiled for this level.
+    #[inline(always)]
+    pub(crate) fn run_work<W: Work>(self, work: W) -> W::Output {
         match self.0 {
-            Set::Portable => f(),
+            Set::Portable => work.run(),
             // SAFETY: such a level is made only after `has_avx2` found every feature the function is compiled for.
             #[cfg(target_arch = "x86_64")]
-            Set::Avx2 => unsafe { with_avx2(f) },
+            Set::Avx2 => unsafe { with_avx2(work) },
             // SAFETY: such a level is made only after `has_avx512` found every feature the function is compiled for.
             #[cfg(target_arch = "x86_64")]
-            Set::Avx512 => unsafe { with_avx512(f) },
+            Set::Avx512 => unsafe { with_avx512(work) },
         }
     }
 }
@@ -114,6 +120,26 @@ pub fn dispatch<R>(f: impl FnOnce() -> R) -> R {
     Level::best().run(f)
 }
 
+/// What a closure is too long for: its `run`, marked `#[inline(always)]`, is compiled into the entrance whatever its length,
+/// while a closure with long functions in it becomes a function of its own, which the level does not reach.
+pub(crate) trait Work {
+    /// What comes out.
+    type Output;
+    /// Does it. Mark implementations `#[inline(always)]`.
+    fn run(self) -> Self::Output;
+}
+
+struct Closure<F>(F);
+
+impl<R, F: FnOnce() -> R> Work for Closure<F> {
+    type Output = R;
+
+    #[inline(always)]
+    fn run(self) -> R {
+        (self.0)()
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn has_avx2() -> bool {
@@ -133,12 +159,12 @@ fn has_avx512() -> bool {
 /// Not compiled with FMA: nothing here uses it, so that every level gives the same bits.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi2")]
-fn with_avx2<R>(f: impl FnOnce() -> R) -> R {
-    f()
+fn with_avx2<W: Work>(work: W) -> W::Output {
+    work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
-fn with_avx512<R>(f: impl FnOnce() -> R) -> R {
-    f()
+fn with_avx512<W: Work>(work: W) -> W::Output {
+    work.run()
 }

@@ -10,10 +10,23 @@ use crate::scalar::Scalar;
 /// Terms that are added one after the other before sums are combined in pairs.
 const BLOCK: usize = 128;
 
+/// Exponentials that are computed in one go.
+const TOGETHER: usize = 4;
+
+/// Exponentials that are computed before they are added.
+const AHEAD: usize = 2 * TOGETHER;
+
 /// Σ x(i) for i < n, added pairwise: the partial sums of equally many blocks wait on a small stack for each other.
-#[inline]
-pub(crate) fn sum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
-    let run = |start: usize, end: usize| (start..end).fold(constant::<T>(0.0), |sum, i| sum + x(i));
+#[inline(always)]
+pub(crate) fn sum<T: Scalar>(n: usize, mut x: impl FnMut(usize) -> T) -> T {
+    // Loops, not folds: they are compiled into their callers, hence for the vectors that those are compiled for.
+    let mut run = |start: usize, end: usize| {
+        let mut sum = constant::<T>(0.0);
+        for i in start..end {
+            sum += x(i);
+        }
+        sum
+    };
     if n <= BLOCK {
         return run(0, n);
     }
@@ -36,11 +49,32 @@ pub(crate) fn sum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
 
 /// The largest x(i), −∞ if there is none, held within the finite numbers and free of gradient: a shift or a scale that
 /// cancels out of the result.
+#[inline(always)]
 fn finite_maximum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
-    let least = T::constant(T::Primal::NEG_INFINITY);
-    let largest = (0..n).fold(least, |largest, i| largest.max(x(i)));
+    let mut largest = T::constant(T::Primal::NEG_INFINITY);
+    for i in 0..n {
+        largest = largest.max(x(i));
+    }
     let (low, high) = (T::constant(-T::Primal::MAX), T::constant(T::Primal::MAX));
     largest.max(low).min(high).stop_gradient()
+}
+
+/// Writes the exponentials of x(i) for i < n to `out`.
+#[inline(always)]
+fn exponentials<T: Scalar>(n: usize, x: impl Fn(usize) -> T, out: &mut [T]) {
+    let mut groups = out[..n].chunks_exact_mut(TOGETHER);
+    let mut start = 0;
+    for group in &mut groups {
+        let mut arguments = [constant::<T>(0.0); TOGETHER];
+        for (k, argument) in arguments.iter_mut().enumerate() {
+            *argument = x(start + k);
+        }
+        group.copy_from_slice(&T::exp_each(arguments));
+        start += TOGETHER;
+    }
+    for (k, exponential) in groups.into_remainder().iter_mut().enumerate() {
+        [*exponential] = T::exp_each([x(start + k)]);
+    }
 }
 
 /// The shift and the sum of exponentials behind logsumexp and softmax.
@@ -48,27 +82,45 @@ fn finite_maximum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
 pub(crate) struct Exponentials<T> {
     shift: T,
     total: T,
+    /// 1 / total; 0 if the total is 0.
+    share: T,
 }
 
 impl<T: Scalar> Exponentials<T> {
+    #[inline(always)]
     pub(crate) fn of(n: usize, x: impl Fn(usize) -> T) -> Self {
         let shift = finite_maximum(n, &x);
-        let total = sum(n, |i| (x(i) - shift).exp());
-        Self { shift, total }
+        let mut ahead = [constant::<T>(0.0); AHEAD];
+        let exponential = |i: usize| {
+            if i.is_multiple_of(AHEAD) {
+                exponentials(AHEAD.min(n - i), |k| x(i + k) - shift, &mut ahead);
+            }
+            ahead[i % AHEAD]
+        };
+        Self::new(shift, sum(n, exponential))
+    }
+
+    #[inline(always)]
+    fn new(shift: T, total: T) -> Self {
+        let share = where_zero(total, constant(0.0), total.recip());
+        Self {
+            shift,
+            total,
+            share,
+        }
     }
 
     /// ln Σ exp(x(i)).
+    #[inline(always)]
     pub(crate) fn logarithm(self) -> T {
         self.shift + self.total.ln()
     }
 
     /// The share of `x` in the total; 0 if the total is 0.
+    #[inline(always)]
     pub(crate) fn weight(self, x: T) -> T {
-        where_zero(
-            self.total,
-            constant(0.0),
-            (x - self.shift).exp() / self.total,
-        )
+        let [exponential] = T::exp_each([x - self.shift]);
+        exponential * self.share
     }
 }
 
@@ -78,31 +130,42 @@ pub(crate) mod value {
 
     pub(crate) use super::sum;
 
+    #[inline(always)]
     pub(crate) fn product<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
-        (0..n).fold(constant(1.0), |product: T, i| product * x(i))
+        let mut product = constant::<T>(1.0);
+        for i in 0..n {
+            product *= x(i);
+        }
+        product
     }
 
+    #[inline(always)]
     pub(crate) fn mean<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
         sum(n, x) / count::<T>(n)
     }
 
+    #[inline(always)]
     pub(crate) fn sum_of_squares<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
         sum(n, |i| x(i).square())
     }
 
+    #[inline(always)]
     pub(crate) fn mean_of_squares<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
         sum_of_squares(n, x) / count::<T>(n)
     }
 
+    #[inline(always)]
     pub(crate) fn variance<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
         let center = mean(n, &x);
         mean_of_squares(n, |i| x(i) - center)
     }
 
+    #[inline(always)]
     pub(crate) fn logsumexp<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
         Exponentials::of(n, x).logarithm()
     }
 
+    #[inline(always)]
     pub(crate) fn norm<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
         let largest = finite_maximum(n, |i| x(i).abs());
         let scale = where_zero(largest.max(constant(0.0)), constant(1.0), largest);
@@ -114,6 +177,7 @@ pub(crate) mod value {
         )
     }
 
+    #[inline(always)]
     pub(crate) fn dot<T: Scalar>(n: usize, a: impl Fn(usize) -> T, b: impl Fn(usize) -> T) -> T {
         sum(n, |i| a(i) * b(i))
     }
@@ -124,11 +188,13 @@ pub(crate) mod value {
 pub(crate) mod partials {
     use super::*;
 
+    #[inline(always)]
     pub(crate) fn sum<T: Scalar>(_: impl Fn(usize) -> T, _: T, out: &mut [T]) {
         out.fill(constant(1.0));
     }
 
     /// The product of all factors before each, times that of all after it: no division, hence no trouble with zeros.
+    #[inline(always)]
     pub(crate) fn product<T: Scalar>(x: impl Fn(usize) -> T, _: T, out: &mut [T]) {
         let mut before = constant::<T>(1.0);
         for (i, partial) in out.iter_mut().enumerate() {
@@ -142,31 +208,37 @@ pub(crate) mod partials {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn mean<T: Scalar>(_: impl Fn(usize) -> T, _: T, out: &mut [T]) {
         let share = constant::<T>(1.0) / count::<T>(out.len());
         out.fill(share);
     }
 
+    #[inline(always)]
     pub(crate) fn sum_of_squares<T: Scalar>(x: impl Fn(usize) -> T, _: T, out: &mut [T]) {
         for (i, partial) in out.iter_mut().enumerate() {
             *partial = x(i) + x(i);
         }
     }
 
+    #[inline(always)]
     pub(crate) fn mean_of_squares<T: Scalar>(x: impl Fn(usize) -> T, y: T, out: &mut [T]) {
         let n = count::<T>(out.len());
         sum_of_squares(|i| x(i) / n, y, out);
     }
 
+    #[inline(always)]
     pub(crate) fn variance<T: Scalar>(x: impl Fn(usize) -> T, y: T, out: &mut [T]) {
         let center = value::mean(out.len(), &x);
         mean_of_squares(|i| x(i) - center, y, out);
     }
 
+    #[inline(always)]
     pub(crate) fn logsumexp<T: Scalar>(x: impl Fn(usize) -> T, _: T, out: &mut [T]) {
         weights(x, out);
     }
 
+    #[inline(always)]
     pub(crate) fn norm<T: Scalar>(x: impl Fn(usize) -> T, y: T, out: &mut [T]) {
         for (i, partial) in out.iter_mut().enumerate() {
             *partial = where_zero(y, constant(0.0), x(i) / y);
@@ -174,6 +246,7 @@ pub(crate) mod partials {
     }
 
     /// Of Σ a(i)b(i): first those of a, then those of b, then, if there is room, that of a bias added to it.
+    #[inline(always)]
     pub(crate) fn dot<T: Scalar>(
         n: usize,
         a: impl Fn(usize) -> T,
@@ -190,28 +263,41 @@ pub(crate) mod partials {
 }
 
 /// Writes exp(x(i)) / Σ exp(x(j)) to `out`, zeros if every x(i) is −∞.
-#[inline]
+#[inline(always)]
 pub(crate) fn weights<T: Scalar>(x: impl Fn(usize) -> T, out: &mut [T]) {
+    if let Ok(few) = <&mut [T; TOGETHER]>::try_from(&mut *out) {
+        // Everything stays in registers.
+        let mut xs = [constant::<T>(0.0); TOGETHER];
+        for (i, slot) in xs.iter_mut().enumerate() {
+            *slot = x(i);
+        }
+        let shift = finite_maximum(TOGETHER, |i| xs[i]);
+        for x in &mut xs {
+            *x -= shift;
+        }
+        let xs = T::exp_each(xs);
+        let share = Exponentials::new(shift, sum(TOGETHER, |i| xs[i])).share;
+        for (weight, exponential) in few.iter_mut().zip(xs) {
+            *weight = exponential * share;
+        }
+        return;
+    }
     let shift = finite_maximum(out.len(), &x);
-    for (i, weight) in out.iter_mut().enumerate() {
-        *weight = (x(i) - shift).exp();
-    }
-    let total = sum(out.len(), |i| out[i]);
+    exponentials(out.len(), |i| x(i) - shift, out);
+    let share = Exponentials::new(shift, sum(out.len(), |i| out[i])).share;
     for weight in out {
-        *weight = where_zero(total, constant(0.0), *weight / total);
+        *weight *= share;
     }
 }
 
-/// Turns the gradients of the results of softmax, which are `weights`, into those of its arguments:
-/// wᵢ(gᵢ − Σ wⱼgⱼ), where what nothing flows back from contributes nothing.
-#[inline]
-pub(crate) fn softmax_pull_back<T: Scalar>(weights: &[T], gradients: &mut [T]) {
-    let mean = sum(weights.len(), |i| weights[i].chain(gradients[i]));
-    for (gradient, weight) in gradients.iter_mut().zip(weights) {
-        *gradient = weight.chain(*gradient - mean);
-    }
+/// The gradient with respect to an argument of softmax: its weight times what its own result's gradient exceeds the mean by,
+/// Σ wⱼgⱼ over the results.
+#[inline(always)]
+pub(crate) fn softmax_gradient<T: Scalar>(weight: T, own: T, mean: T) -> T {
+    weight.chain(own - mean)
 }
 
+#[inline(always)]
 fn count<T: Scalar>(n: usize) -> T::Primal {
     T::Primal::from_usize(n)
 }

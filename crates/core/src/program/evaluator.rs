@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::lanes::Level;
 use crate::ops::constant;
 use crate::program::Program;
 use crate::program::code::Code;
-use crate::program::interpret;
+use crate::program::interpret::{Backward, Forward};
 use crate::program::plan::{NONE, Plan};
 use crate::scalar::Scalar;
 
@@ -43,6 +44,8 @@ use crate::scalar::Scalar;
 pub struct Evaluator<T: Scalar> {
     code: Arc<Code<T::Primal>>,
     plan: Arc<Plan>,
+    /// The vectors of this machine.
+    pub(super) level: Level,
     values: Vec<T>,
     /// The slots of the plan; all zero between passes.
     slots: Vec<T>,
@@ -88,6 +91,7 @@ impl<T: Scalar> Evaluator<T> {
             outputs: zeros(code.outputs.len()),
             gradient: zeros(wanted.len()),
             plan: Arc::new(plan),
+            level: Level::best(),
             code: Arc::clone(code),
         }
     }
@@ -99,11 +103,8 @@ impl<T: Scalar> Evaluator<T> {
     /// [`Error::WrongCount`] if there are not as many numbers as inputs.
     pub fn values(&mut self, x: &[T]) -> Result<&[T], Error> {
         check_count("inputs", self.code.inputs, x.len())?;
-        self.values[..x.len()].copy_from_slice(x);
-        interpret::forward(&self.code, &mut self.values);
-        for (output, &place) in self.outputs.iter_mut().zip(&self.code.outputs) {
-            *output = self.values[place as usize];
-        }
+        self.inputs_mut().copy_from_slice(x);
+        self.run();
         Ok(&self.outputs)
     }
 
@@ -131,18 +132,49 @@ impl<T: Scalar> Evaluator<T> {
         Ok((self.outputs[0], &self.gradient))
     }
 
+    /// The number of inputs.
+    pub(super) fn inputs(&self) -> usize {
+        self.code.inputs
+    }
+
+    /// Where the inputs lie.
+    pub(super) fn inputs_mut(&mut self) -> &mut [T] {
+        &mut self.values[..self.code.inputs]
+    }
+
+    /// The outputs computed last.
+    pub(super) fn outputs(&self) -> &[T] {
+        &self.outputs
+    }
+
+    /// The gradient computed last.
+    pub(super) fn gradient(&self) -> &[T] {
+        &self.gradient
+    }
+
+    /// Computes the outputs at the inputs present.
+    pub(super) fn run(&mut self) {
+        self.level.run_work(Forward {
+            code: &self.code,
+            values: &mut self.values,
+        });
+        for (output, &place) in self.outputs.iter_mut().zip(&self.code.outputs) {
+            *output = self.values[place as usize];
+        }
+    }
+
     /// Computes the gradient at the values present.
-    fn pull_back(&mut self, seed: impl Fn(usize) -> T) {
+    pub(super) fn pull_back(&mut self, seed: impl Fn(usize) -> T) {
         for link in &self.plan.seeds {
             self.slots[link.slot as usize] += seed(link.position as usize);
         }
-        interpret::backward(
-            &self.code,
-            &self.plan,
-            &self.values,
-            &mut self.slots,
-            &mut self.scratch,
-        );
+        self.level.run_work(Backward {
+            code: &self.code,
+            plan: &self.plan,
+            values: &self.values,
+            gradients: &mut self.slots,
+            scratch: &mut self.scratch,
+        });
         for (gradient, &slot) in self.gradient.iter_mut().zip(&self.plan.ends) {
             *gradient = match slot {
                 NONE => constant(0.0),
@@ -158,7 +190,7 @@ impl<T: Scalar> Evaluator<T> {
 }
 
 /// Refuses a list of another length than expected.
-fn check_count(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
+pub(super) fn check_count(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
     if found == expected {
         Ok(())
     } else {

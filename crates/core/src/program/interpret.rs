@@ -3,12 +3,13 @@
 //! What an instruction computes, and its partial derivatives, are the rows of the table.
 
 use crate::float::Float;
+use crate::lanes::Work;
 use crate::ops::{constant, partial, reduce};
 use crate::program::code::Code;
 use crate::program::op::{
     Op, table, table_with_binary, table_with_operators, table_with_reductions, table_with_unary,
 };
-use crate::program::plan::{NONE, Plan};
+use crate::program::plan::{Link, NONE, Plan};
 use crate::scalar::Scalar;
 
 macro_rules! loops {
@@ -20,46 +21,46 @@ macro_rules! loops {
     ) => {
         /// Computes all results, from the inputs and constants that are in `values`.
         #[inline(always)]
-        pub(super) fn forward<T: Scalar>(code: &Code<T::Primal>, values: &mut [T]) {
+        fn forward<T: Scalar>(code: &Code<T::Primal>, values: &mut [T]) {
             let mut next = code.first_result();
             for instruction in &code.instructions {
+                let (values, results) = values.split_at_mut(next);
+                let results = &mut results[..instruction.results()];
+                next += results.len();
                 let at = |i: usize| values[instruction.operands[i] as usize];
                 let many = || &code.arguments[instruction.run()];
-                let y = match instruction.op {
-                    $(Op::$unary => at(0).$unary(),)*
-                    $(Op::$binary => at(0).$binary(at(1)),)*
-                    $(Op::$operator => at(0) $symbol at(1),)*
+                // Each arm writes its result itself: one variable for all of them would be copied through the stack where
+                // numbers are lanes.
+                match instruction.op {
+                    $(Op::$unary => results[0] = at(0).$unary(),)*
+                    $(Op::$binary => results[0] = at(0).$binary(at(1)),)*
+                    $(Op::$operator => results[0] = at(0) $symbol at(1),)*
                     $(Op::$reduction => {
                         let xs = many();
-                        reduce::value::$reduction(xs.len(), |i| values[xs[i] as usize])
+                        results[0] = reduce::value::$reduction(xs.len(), |i| values[xs[i] as usize]);
                     })*
-                    Op::neg => -at(0),
-                    Op::stop_gradient => at(0).stop_gradient(),
-                    Op::powi => at(0).powi(instruction.operands[1] as i32),
-                    Op::powf => at(0).powf(exponent(code, instruction.operands[1])),
-                    Op::at_least => at(0).at_least(at(1)),
-                    Op::select => at(0).select(at(1), at(2)),
-                    Op::dot => dot(values, many()),
+                    Op::neg => results[0] = -at(0),
+                    Op::stop_gradient => results[0] = at(0).stop_gradient(),
+                    Op::powi => results[0] = at(0).powi(instruction.operands[1] as i32),
+                    Op::powf => results[0] = at(0).powf(exponent(code, instruction.operands[1])),
+                    Op::at_least => results[0] = at(0).at_least(at(1)),
+                    Op::select => results[0] = at(0).select(at(1), at(2)),
+                    Op::dot => results[0] = dot(values, many()),
                     Op::dot_bias => {
                         let (pairs, bias) = split_bias(many());
-                        dot(values, pairs) + values[bias as usize]
+                        results[0] = dot(values, pairs) + values[bias as usize];
                     }
                     Op::softmax => {
                         let xs = many();
-                        let (done, rest) = values.split_at_mut(next);
-                        reduce::weights(|i| done[xs[i] as usize], &mut rest[..xs.len()]);
-                        next += xs.len();
-                        continue;
+                        reduce::weights(|i| values[xs[i] as usize], results);
                     }
-                };
-                values[next] = y;
-                next += 1;
+                }
             }
         }
 
         /// Passes the gradients of the outputs, which wait in their slots, back to the inputs.
         #[inline(always)]
-        pub(super) fn backward<T: Scalar>(
+        fn backward<T: Scalar>(
             code: &Code<T::Primal>,
             plan: &Plan,
             values: &[T],
@@ -68,22 +69,9 @@ macro_rules! loops {
         ) {
             for step in &plan.steps {
                 let instruction = &step.instruction;
-                if instruction.op == Op::softmax {
-                    let (arguments, results) = step.links(&plan.links);
-                    let weights = &values[step.result as usize..][..instruction.results()];
-                    let outer = &mut scratch[..weights.len()];
-                    outer.fill(constant(0.0));
-                    for link in results {
-                        outer[link.position as usize] = take(gradients, link.slot);
-                    }
-                    reduce::softmax_pull_back(weights, outer);
-                    for link in arguments {
-                        gradients[link.slot as usize] += outer[link.position as usize];
-                    }
-                    continue;
-                }
                 let outer = take(gradients, step.gradient);
-                if outer.is_zero() {
+                // A softmax may have more results, whose gradients are not zero.
+                if outer.is_zero() && instruction.op != Op::softmax {
                     continue;
                 }
                 let y = values[step.result as usize];
@@ -116,6 +104,17 @@ macro_rules! loops {
                         add(2, at(0).select(zero, outer));
                     }
                     Op::stop_gradient | Op::at_least => {}
+                    // All partials are 1.
+                    Op::sum => {
+                        for link in step.links(&plan.links).0 {
+                            gradients[link.slot as usize] += outer;
+                        }
+                    }
+                    Op::softmax => {
+                        let weights = &values[step.result as usize..][..instruction.results()];
+                        let (arguments, results) = step.links(&plan.links);
+                        softmax_back(weights, outer, arguments, results, gradients, scratch);
+                    }
                     many => {
                         let xs = &code.arguments[instruction.run()];
                         let partials = &mut scratch[..xs.len()];
@@ -138,6 +137,85 @@ macro_rules! loops {
 }
 
 table! { loops }
+
+/// [`forward`], to be compiled for the machine's vectors.
+pub(super) struct Forward<'a, T: Scalar> {
+    pub(super) code: &'a Code<T::Primal>,
+    pub(super) values: &'a mut [T],
+}
+
+impl<T: Scalar> Work for Forward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        forward(self.code, self.values);
+    }
+}
+
+/// [`backward`], to be compiled for the machine's vectors.
+pub(super) struct Backward<'a, T: Scalar> {
+    pub(super) code: &'a Code<T::Primal>,
+    pub(super) plan: &'a Plan,
+    pub(super) values: &'a [T],
+    pub(super) gradients: &'a mut [T],
+    pub(super) scratch: &'a mut [T],
+}
+
+impl<T: Scalar> Work for Backward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        backward(
+            self.code,
+            self.plan,
+            self.values,
+            self.gradients,
+            self.scratch,
+        );
+    }
+}
+
+/// Passes the gradients of the results of a softmax back to its arguments; `outer` is that of the first in `results`.
+#[inline(always)]
+fn softmax_back<T: Scalar>(
+    weights: &[T],
+    outer: T,
+    arguments: &[Link],
+    results: &[Link],
+    gradients: &mut [T],
+    scratch: &mut [T],
+) {
+    let first = results[0].position as usize;
+    let mut mean = weights[first].chain(outer);
+    if let [_] = results {
+        // As below, with zeros for the gradients of the other results.
+        for link in arguments {
+            let position = link.position as usize;
+            let own = if position == first {
+                outer
+            } else {
+                constant(0.0)
+            };
+            gradients[link.slot as usize] += reduce::softmax_gradient(weights[position], own, mean);
+        }
+        return;
+    }
+    let outers = &mut scratch[..weights.len()];
+    outers.fill(constant(0.0));
+    outers[first] = outer;
+    for link in &results[1..] {
+        let position = link.position as usize;
+        outers[position] = take(gradients, link.slot);
+        mean += weights[position].chain(outers[position]);
+    }
+    for link in arguments {
+        let position = link.position as usize;
+        gradients[link.slot as usize] +=
+            reduce::softmax_gradient(weights[position], outers[position], mean);
+    }
+}
 
 /// The exponent of `powf`.
 #[inline(always)]

@@ -20,7 +20,7 @@ pub(super) struct Step {
     pub(super) instruction: Instruction,
     /// The place of the (first) result.
     pub(super) result: u32,
-    /// The slot of the result's gradient, for ops with one result.
+    /// The slot of the gradient of the first result that has one.
     pub(super) gradient: u32,
     /// The slots of the arguments' gradients or [`NONE`]; of an op on many the start of its links, the number of links to
     /// arguments, and that of links to results, which follow.
@@ -179,7 +179,10 @@ impl Planner {
         Step {
             instruction,
             result: results.start as u32,
-            gradient: gradients[0],
+            gradient: gradients
+                .into_iter()
+                .find(|&slot| slot != NONE)
+                .unwrap_or(NONE),
             slots,
         }
     }

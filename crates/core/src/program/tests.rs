@@ -7,8 +7,9 @@ use super::op::{
     table_with_unary,
 };
 use super::plan::Plan;
-use super::{Program, Symbol};
+use super::{Evaluator, Program, Symbol};
 use crate::error::Error;
+use crate::lanes::{Lanes, Level};
 use crate::scalar::Scalar;
 use crate::tape::Tape;
 use crate::var::Var;
@@ -235,6 +236,35 @@ fn ops_know_their_names_and_numbers() {
             Shape::Fixed(count) => count,
             Shape::Many => 2 + usize::from(*op == Op::dot_bias),
         }));
+    }
+}
+
+#[test]
+fn every_level_gives_the_same_bits() {
+    fn function<S: Scalar>(x: &[S]) -> S {
+        let picks: Vec<Pick> = (0..Op::ALL.len())
+            .map(|op| Pick {
+                op,
+                arguments: vec![op, op + 1, op + 2, op + 3, op + 4],
+                number: 2,
+            })
+            .collect();
+        let values = compute(&picks, x);
+        S::logsumexp(&values.into_iter().map(Scalar::tanh).collect::<Vec<_>>())
+    }
+    let program = Program::record(3, |x| function(x)).unwrap();
+    let x = [0.3, 0.7, 1.1];
+    let mut portable = None;
+    for level in Level::available() {
+        let mut plain = program.evaluator();
+        plain.level = level;
+        let mut lanes = Evaluator::<Lanes<f64, 3>>::new(&program);
+        lanes.level = level;
+        let (value, gradient) = plain.value_and_gradient(&x).unwrap();
+        let side_by_side = x.map(|x| Lanes::from([x, x + 0.1, -x]));
+        let (values, gradients) = lanes.value_and_gradient(&side_by_side).unwrap();
+        let found = format!("{value:?} {gradient:?} {values:?} {gradients:?}");
+        assert_eq!(*portable.get_or_insert(found.clone()), found, "{level:?}");
     }
 }
 
