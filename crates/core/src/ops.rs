@@ -52,13 +52,14 @@ macro_rules! unary_rows {
             }
             /// σ(x) = 1/(1 + e⁻ˣ), without overflow. Derivative σ(x)σ(−x).
             sigmoid {
-                value: |x| if x >= 0.0 { 1.0 / (1.0 + (-x).exp()) } else { let e = x.exp(); e / (1.0 + e) },
+                // In terms of e⁻|ˣ|, as softplus, so that value and derivatives of both share one exponential.
+                value: |x| { let e = (-x.abs()).exp(); (if x < 0.0 { e } else { 1.0 }) / (1.0 + e) },
                 partial: |x, y| y * (-x).sigmoid(),
                 domain: -60.0..60.0, corners: []
             }
             /// ln(1 + eˣ), computed as max(x, 0) + ln(1 + e⁻|ˣ|). Derivative σ(x).
             softplus {
-                value: |x| if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() },
+                value: |x| (if x > 0.0 { x } else { 0.0 }) + (-x.abs()).exp().ln_1p(),
                 partial: |x, y| x.sigmoid(),
                 domain: -60.0..60.0, corners: []
             }

@@ -396,7 +396,7 @@ impl<T: Scalar> Tape<T> {
     }
 
     /// Records a node with these (parent, slope) pairs, whose partial derivatives `fill` writes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record_many(
         &self,
         inputs: impl Iterator<Item = (u32, T)> + Clone,

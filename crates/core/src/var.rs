@@ -31,10 +31,12 @@ use crate::tape::{CONSTANT, NodeId, Tape};
 /// assert!((hidden.grad()? - 288.0).abs() < 1e-12);
 /// # Ok::<(), burtorch_core::Error>(())
 /// ```
+#[repr(C)]
 pub struct Var<'t, T> {
-    /// None for a constant that has met no tape yet.
-    tape: Option<&'t Tape<T>>,
     value: T,
+    /// None for a constant that has met no tape yet. Between the two numbers, so that they are not fetched as one vector just
+    /// after they were stored one by one, which would wait for both stores to end.
+    tape: Option<&'t Tape<T>>,
     /// Derivative of the value with respect to the node.
     slope: T,
     node: u32,
@@ -92,7 +94,7 @@ impl<'t, T: Scalar> Var<'t, T> {
     }
 
     /// What stands for a value that could not be recorded: the error is in the tape.
-    #[cold]
+    #[inline]
     fn poisoned(tape: Option<&'t Tape<T>>) -> Self {
         Self::constant_on(tape, T::constant(T::Primal::NAN))
     }
@@ -224,12 +226,15 @@ impl<'t, T: Scalar> Var<'t, T> {
                 ];
                 Self::recorded(a, a.record(arguments), value)
             }
-            _ => Self::mixed(op, [self, other].into_iter()),
+            (tape, _) => {
+                Self::fault(Error::MixedTapes { op }, [self, other].into_iter());
+                Self::poisoned(tape)
+            }
         }
     }
 
     /// A function of all values of `groups`, whose partial derivatives `fill` writes in their order.
-    #[inline]
+    #[inline(always)]
     fn reduction<const N: usize>(
         op: &'static str,
         groups: [&[Self]; N],
@@ -241,7 +246,8 @@ impl<'t, T: Scalar> Var<'t, T> {
             return Self::detached(value);
         };
         if inputs().any(|x| x.tape.is_some_and(|other| !std::ptr::eq(other, tape))) {
-            return Self::mixed(op, inputs());
+            Self::fault(Error::MixedTapes { op }, inputs());
+            return Self::poisoned(Some(tape));
         }
         let inputs = inputs().map(|x| (x.node, x.slope));
         Self::recorded(tape, tape.record_many(inputs, fill), value)
@@ -258,12 +264,6 @@ impl<'t, T: Scalar> Var<'t, T> {
         Self::exact(tape, node, value)
     }
 
-    /// Marks all tapes involved as faulty.
-    #[cold]
-    fn mixed(op: &'static str, inputs: impl Iterator<Item = Self> + Clone) -> Self {
-        Self::fault(Error::MixedTapes { op }, inputs)
-    }
-
     /// Marks all tapes involved as faulty: the two slices differ in length.
     #[cold]
     fn mismatch(op: &'static str, [a, b]: [&[Self]; 2]) -> Self {
@@ -272,14 +272,19 @@ impl<'t, T: Scalar> Var<'t, T> {
             expected: a.len(),
             found: b.len(),
         };
-        Self::fault(error, a.iter().chain(b).copied())
+        let inputs = a.iter().chain(b).copied();
+        Self::fault(error, inputs.clone());
+        Self::poisoned(inputs.into_iter().find_map(|x| x.tape))
     }
 
-    fn fault(error: Error, inputs: impl Iterator<Item = Self> + Clone) -> Self {
-        for tape in inputs.clone().filter_map(|x| x.tape) {
+    /// Marks all tapes involved as faulty. The caller makes the handle: one that was returned from here would be kept in
+    /// memory, with all handles that may take its place.
+    #[cold]
+    #[inline(never)]
+    fn fault(error: Error, inputs: impl Iterator<Item = Self>) {
+        for tape in inputs.filter_map(|x| x.tape) {
             tape.fault(error.clone());
         }
-        Self::poisoned(inputs.clone().find_map(|x| x.tape))
     }
 }
 

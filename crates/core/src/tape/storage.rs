@@ -17,8 +17,8 @@ pub(super) struct Storage<T> {
     swept: Cell<usize>,
     /// Gradients put aside during a pass.
     aside: RefCell<Vec<T>>,
-    /// Partial derivatives of a wide node.
-    scratch: RefCell<Vec<T>>,
+    /// Where the arguments of a wide node are put together.
+    scratch: RefCell<(Vec<u32>, Vec<T>)>,
     /// The first thing that went wrong in recording.
     fault: OnceCell<Error>,
 }
@@ -45,8 +45,9 @@ impl<T: Scalar> Storage<T> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let numbers = self.aside.borrow().capacity() + self.scratch.borrow().capacity();
-        self.columns.bytes() + numbers * size_of::<T>()
+        let (parents, partials) = &*self.scratch.borrow();
+        let numbers = self.aside.borrow().capacity() + partials.capacity();
+        self.columns.bytes() + numbers * size_of::<T>() + parents.capacity() * size_of::<u32>()
     }
 
     /// The parents and the partial derivatives of a node.
@@ -113,7 +114,7 @@ impl<T: Scalar> Storage<T> {
     }
 
     /// As [`record`](Self::record), with the partial derivatives written by `fill` and then multiplied by the slopes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn record_many(
         &self,
         inputs: impl Iterator<Item = (u32, T)> + Clone,
@@ -121,28 +122,36 @@ impl<T: Scalar> Storage<T> {
     ) -> (u32, bool) {
         let count = inputs.clone().count();
         if count <= NARROW {
-            let mut partials = [constant(0.0); NARROW];
-            return self.record_filled(inputs, &mut partials[..count], fill);
+            let (mut parents, mut partials) = ([0; NARROW], [constant(0.0); NARROW]);
+            return self.record_filled(inputs, &mut parents[..count], &mut partials[..count], fill);
         }
-        let mut partials = self.scratch.take();
-        partials.resize(count.max(partials.len()), constant(0.0));
-        let recorded = self.record_filled(inputs, &mut partials[..count], fill);
-        self.scratch.replace(partials);
+        let (mut parents, mut partials) = self.scratch.take();
+        parents.resize(count, 0);
+        partials.resize(count, constant(0.0));
+        let recorded = self.record_filled(inputs, &mut parents, &mut partials, fill);
+        self.scratch.replace((parents, partials));
         recorded
     }
 
-    #[inline]
+    /// Records a node whose arguments are first put together in these slices.
+    #[inline(always)]
     fn record_filled(
         &self,
         inputs: impl Iterator<Item = (u32, T)>,
+        parents: &mut [u32],
         partials: &mut [T],
         fill: impl FnOnce(&mut [T]),
     ) -> (u32, bool) {
         fill(partials);
-        for ((parent, slope), partial) in inputs.zip(partials) {
-            self.columns.push_argument(parent, slope.chain(*partial));
+        for ((input, parent), partial) in inputs.zip(&mut *parents).zip(&mut *partials) {
+            *parent = input.0;
+            *partial = input.1.chain(*partial);
         }
-        self.record([])
+        let (node, fits) = self.columns.push_slices(parents, partials, constant(0.0));
+        if !fits {
+            self.overflow();
+        }
+        (node as u32, fits)
     }
 
     #[cold]

@@ -107,8 +107,8 @@ impl<T: Copy> Columns<T> {
         Some(unsafe { *(*self.gradients.get()).as_ptr().add(node) })
     }
 
-    /// Pushes a node with the arguments pushed since the last one and these (parent, partial derivative) pairs, and gives its
-    /// position and whether it fitted. If not, nothing more is written until [`truncate`](Self::truncate).
+    /// Pushes a node with these (parent, partial derivative) pairs, and gives its position and whether it fitted. If not, nothing
+    /// more is written until [`truncate`](Self::truncate).
     ///
     /// The position does not depend on whether the columns had to grow; so where all of a graph is visible, the
     /// compiler works out all positions.
@@ -141,21 +141,29 @@ impl<T: Copy> Columns<T> {
         (node, fits)
     }
 
-    /// Pushes an argument of the next node.
-    #[inline]
-    pub(super) fn push_argument(&self, parent: u32, partial: T) {
-        let (nodes, start) = (self.nodes.get(), self.arguments.get());
-        if start < self.argument_room.get() || self.make_room(nodes, start + 1) {
-            // SAFETY: there is room for one more argument, and nothing is lent.
+    /// As [`push`](Self::push), with the arguments in slices of one length.
+    #[inline(always)]
+    pub(super) fn push_slices(
+        &self,
+        parents: &[u32],
+        partials: &[T],
+        gradient: T,
+    ) -> (usize, bool) {
+        let (start, count) = (self.arguments.get(), parents.len().min(partials.len()));
+        if start + count <= self.argument_room.get()
+            || self.make_room(self.nodes.get(), start + count)
+        {
+            // SAFETY: there is room for arguments up to `start + count`, both slices are at least `count` long, and since nothing
+            // is lent, they do not lie in the columns.
             unsafe {
-                (*self.parents.get()).as_mut_ptr().add(start).write(parent);
-                (*self.partials.get())
-                    .as_mut_ptr()
-                    .add(start)
-                    .write(partial);
+                let to = (*self.parents.get()).as_mut_ptr().add(start);
+                to.copy_from_nonoverlapping(parents.as_ptr(), count);
+                let to = (*self.partials.get()).as_mut_ptr().add(start);
+                to.copy_from_nonoverlapping(partials.as_ptr(), count);
             }
         }
-        self.arguments.set(start + 1);
+        self.arguments.set(start + count);
+        self.push([], gradient)
     }
 
     /// Whether the columns take nothing.
@@ -294,8 +302,7 @@ mod tests {
     #[test]
     fn what_was_pushed_is_there() {
         let columns = columns(100);
-        columns.push_argument(7, 0.5);
-        assert_eq!(columns.push([(8, 0.25)], 9.0), (100, true));
+        assert_eq!(columns.push_slices(&[7, 8], &[0.5, 0.25], 9.0), (100, true));
         columns.lend(|slices| {
             assert_eq!(slices.arguments_of(0), (&[0, 0][..], &[1.0, 2.0][..]));
             assert_eq!(slices.arguments_of(99), (&[99, 99][..], &[1.0, 2.0][..]));
@@ -316,7 +323,7 @@ mod tests {
             assert_eq!(columns.gradient(3), None);
             assert_eq!(columns.lend(|_| ()), None);
             assert!(columns.reserve(1 << 20, 1 << 20).is_ok());
-            columns.push_argument(1, 1.0);
+            assert!(!columns.push_slices(&[1; 3], &[1.0; 3], 0.0).1);
             for _ in 0..100 {
                 assert!(!columns.push([(1, 1.0)], 0.0).1);
             }
@@ -335,7 +342,7 @@ mod tests {
         let pushed: Vec<_> = (0..5).map(|_| columns.push([(0, 1.0)], 0.0).1).collect();
         assert_eq!(pushed, [true, true, true, false, false]);
         assert_eq!(columns.nodes(), 3);
-        columns.push_argument(0, 1.0);
+        assert!(!columns.push_slices(&[0; 3], &[1.0; 3], 0.0).1);
         columns.truncate(10);
         assert_eq!((columns.nodes(), columns.arguments()), (3, 3));
         columns.truncate(2);
