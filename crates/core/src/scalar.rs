@@ -267,6 +267,11 @@ macro_rules! float_scalar {
                 let larger = if other > self { other } else { self };
                 if other.is_nan() { other } else { larger }
             }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                let smaller = if other < self { other } else { self };
+                if other.is_nan() { other } else { smaller }
+            }
 
             #[inline(always)]
             fn exp_each<const N: usize>(xs: [Self; N]) -> [Self; N] {

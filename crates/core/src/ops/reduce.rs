@@ -47,16 +47,15 @@ pub(crate) fn sum<T: Scalar>(n: usize, mut x: impl FnMut(usize) -> T) -> T {
         .fold(constant(0.0), |sum, &part| part + sum)
 }
 
-/// The largest x(i), −∞ if there is none, held within the finite numbers and free of gradient: a shift or a scale that
+/// The largest x(i), if there is one, held within the finite numbers and free of gradient: a shift or a scale that
 /// cancels out of the result.
 #[inline(always)]
 fn finite_maximum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
-    let mut largest = T::constant(T::Primal::NEG_INFINITY);
+    let mut largest = T::constant(-T::Primal::MAX);
     for i in 0..n {
         largest = largest.max(x(i));
     }
-    let (low, high) = (T::constant(-T::Primal::MAX), T::constant(T::Primal::MAX));
-    largest.max(low).min(high).stop_gradient()
+    largest.min(T::constant(T::Primal::MAX)).stop_gradient()
 }
 
 /// Writes the exponentials of x(i) for i < n to `out`.

@@ -15,6 +15,8 @@ pub(super) struct Code<F> {
     pub(super) outputs: Vec<u32>,
     /// The number of values.
     pub(super) values: usize,
+    /// The number of slopes that are kept.
+    pub(super) slopes: usize,
     /// The most arguments that an op on many has.
     pub(super) widest: usize,
 }
@@ -29,12 +31,17 @@ impl<F: Float> Code<F> {
             instructions: Vec::new(),
             arguments: Vec::new(),
             outputs: Vec::new(),
+            slopes: 0,
             widest: 0,
         }
     }
 
     /// Adds an instruction, whose arguments are there.
-    pub(super) fn push(&mut self, instruction: Instruction) {
+    pub(super) fn push(&mut self, mut instruction: Instruction) {
+        if instruction.op.keeps_slope() {
+            instruction.operands[1] = self.slopes as u32;
+            self.slopes += 1;
+        }
         self.values += instruction.results();
         self.widest = self
             .widest

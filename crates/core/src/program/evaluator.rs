@@ -47,6 +47,8 @@ pub struct Evaluator<T: Scalar> {
     /// The vectors of this machine.
     pub(super) level: Level,
     values: Vec<T>,
+    /// The derivatives that were computed beside their values.
+    slopes: Vec<T>,
     /// The slots of the plan; all zero between passes.
     slots: Vec<T>,
     /// As much as the widest op needs.
@@ -86,6 +88,7 @@ impl<T: Scalar> Evaluator<T> {
         }
         Self {
             values,
+            slopes: zeros(code.slopes),
             slots: zeros(plan.slots),
             scratch: zeros(code.widest),
             outputs: zeros(code.outputs.len()),
@@ -102,9 +105,7 @@ impl<T: Scalar> Evaluator<T> {
     ///
     /// [`Error::WrongCount`] if there are not as many numbers as inputs.
     pub fn values(&mut self, x: &[T]) -> Result<&[T], Error> {
-        check_count("inputs", self.code.inputs, x.len())?;
-        self.inputs_mut().copy_from_slice(x);
-        self.run();
+        self.evaluate(x, false)?;
         Ok(&self.outputs)
     }
 
@@ -115,7 +116,7 @@ impl<T: Scalar> Evaluator<T> {
     /// [`Error::WrongCount`] if there are not as many numbers as inputs, or not as many seeds as outputs.
     pub fn values_and_gradient(&mut self, x: &[T], seeds: &[T]) -> Result<(&[T], &[T]), Error> {
         check_count("seeds", self.code.outputs.len(), seeds.len())?;
-        self.values(x)?;
+        self.evaluate(x, true)?;
         self.pull_back(|output| seeds[output]);
         Ok((&self.outputs, &self.gradient))
     }
@@ -127,7 +128,7 @@ impl<T: Scalar> Evaluator<T> {
     /// [`Error::WrongCount`] if there are not as many numbers as inputs, or not exactly one output.
     pub fn value_and_gradient(&mut self, x: &[T]) -> Result<(T, &[T]), Error> {
         check_count("outputs", 1, self.code.outputs.len())?;
-        self.values(x)?;
+        self.evaluate(x, true)?;
         self.pull_back(|_| constant(1.0));
         Ok((self.outputs[0], &self.gradient))
     }
@@ -152,11 +153,20 @@ impl<T: Scalar> Evaluator<T> {
         &self.gradient
     }
 
-    /// Computes the outputs at the inputs present.
-    pub(super) fn run(&mut self) {
+    /// Computes the outputs at inputs `x`, as [`run`](Self::run).
+    fn evaluate(&mut self, x: &[T], will_come_back: bool) -> Result<(), Error> {
+        check_count("inputs", self.code.inputs, x.len())?;
+        self.inputs_mut().copy_from_slice(x);
+        self.run(will_come_back);
+        Ok(())
+    }
+
+    /// Computes the outputs at the inputs present, and what [`pull_back`](Self::pull_back) needs if that is to follow.
+    pub(super) fn run(&mut self, will_come_back: bool) {
         self.level.run_work(Forward {
             code: &self.code,
             values: &mut self.values,
+            slopes: will_come_back.then_some(&mut self.slopes[..]),
         });
         for (output, &place) in self.outputs.iter_mut().zip(&self.code.outputs) {
             *output = self.values[place as usize];
@@ -172,6 +182,7 @@ impl<T: Scalar> Evaluator<T> {
             code: &self.code,
             plan: &self.plan,
             values: &self.values,
+            slopes: &self.slopes,
             gradients: &mut self.slots,
             scratch: &mut self.scratch,
         });

@@ -89,7 +89,12 @@ impl<F: Float> Program<F> {
         }
         for instruction in &code.instructions {
             let number = numbers[instruction.op as usize].unwrap_or(0);
-            for word in [number].into_iter().chain(instruction.operands) {
+            let mut operands = instruction.operands;
+            if instruction.op.keeps_slope() {
+                // Given anew on reading.
+                operands[1] = 0;
+            }
+            for word in [number].into_iter().chain(operands) {
                 bytes.extend(word.to_le_bytes());
             }
         }

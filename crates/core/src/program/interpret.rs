@@ -19,20 +19,31 @@ macro_rules! loops {
         operator { $($operator:ident { [$trait:ident $symbol:tt $($names:ident)*] $($operator_row:tt)* })* }
         reduction { $($(#[$reduction_doc:meta])* $reduction:ident { $($reduction_row:tt)* })* }
     ) => {
-        /// Computes all results, from the inputs and constants that are in `values`.
+        /// Computes all results, from the inputs and constants that are in `values`, and the slopes if there is a place for them.
         #[inline(always)]
-        fn forward<T: Scalar>(code: &Code<T::Primal>, values: &mut [T]) {
+        fn forward<T: Scalar>(
+            code: &Code<T::Primal>,
+            values: &mut [T],
+            mut slopes: Option<&mut [T]>,
+        ) {
             let mut next = code.first_result();
             for instruction in &code.instructions {
                 let (values, results) = values.split_at_mut(next);
-                let results = &mut results[..instruction.results()];
-                next += results.len();
+                next += 1;
                 let at = |i: usize| values[instruction.operands[i] as usize];
                 let many = || &code.arguments[instruction.run()];
                 // Each arm writes its result itself: one variable for all of them would be copied through the stack where
                 // numbers are lanes.
                 match instruction.op {
-                    $(Op::$unary => results[0] = at(0).$unary(),)*
+                    $(Op::$unary => {
+                        let (x, y) = (at(0), at(0).$unary());
+                        results[0] = y;
+                        if Op::$unary.keeps_slope()
+                            && let Some(slopes) = &mut slopes
+                        {
+                            slopes[instruction.operands[1] as usize] = partial::$unary(x, y);
+                        }
+                    })*
                     $(Op::$binary => results[0] = at(0).$binary(at(1)),)*
                     $(Op::$operator => results[0] = at(0) $symbol at(1),)*
                     $(Op::$reduction => {
@@ -52,7 +63,8 @@ macro_rules! loops {
                     }
                     Op::softmax => {
                         let xs = many();
-                        reduce::weights(|i| values[xs[i] as usize], results);
+                        reduce::weights(|i| values[xs[i] as usize], &mut results[..xs.len()]);
+                        next += xs.len() - 1;
                     }
                 }
             }
@@ -64,6 +76,7 @@ macro_rules! loops {
             code: &Code<T::Primal>,
             plan: &Plan,
             values: &[T],
+            slopes: &[T],
             gradients: &mut [T],
             scratch: &mut [T],
         ) {
@@ -83,7 +96,14 @@ macro_rules! loops {
                 };
                 let mut pass = |i: usize, partial: T| add(i, partial.chain(outer));
                 match instruction.op {
-                    $(Op::$unary => pass(0, partial::$unary(at(0), y)),)*
+                    $(Op::$unary => {
+                        let partial = if Op::$unary.keeps_slope() {
+                            slopes[instruction.operands[1] as usize]
+                        } else {
+                            partial::$unary(at(0), y)
+                        };
+                        pass(0, partial);
+                    })*
                     $(Op::$binary => {
                         let (to_a, to_b) = partial::$binary(at(0), at(1), y);
                         pass(0, to_a);
@@ -142,6 +162,8 @@ table! { loops }
 pub(super) struct Forward<'a, T: Scalar> {
     pub(super) code: &'a Code<T::Primal>,
     pub(super) values: &'a mut [T],
+    /// Where to keep the slopes, if the pass will come back.
+    pub(super) slopes: Option<&'a mut [T]>,
 }
 
 impl<T: Scalar> Work for Forward<'_, T> {
@@ -149,7 +171,7 @@ impl<T: Scalar> Work for Forward<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        forward(self.code, self.values);
+        forward(self.code, self.values, self.slopes);
     }
 }
 
@@ -158,6 +180,7 @@ pub(super) struct Backward<'a, T: Scalar> {
     pub(super) code: &'a Code<T::Primal>,
     pub(super) plan: &'a Plan,
     pub(super) values: &'a [T],
+    pub(super) slopes: &'a [T],
     pub(super) gradients: &'a mut [T],
     pub(super) scratch: &'a mut [T],
 }
@@ -171,6 +194,7 @@ impl<T: Scalar> Work for Backward<'_, T> {
             self.code,
             self.plan,
             self.values,
+            self.slopes,
             self.gradients,
             self.scratch,
         );

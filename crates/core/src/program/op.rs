@@ -84,7 +84,7 @@ macro_rules! ops {
                     Self::at_least => "at_least",
                     Self::select => "select",
                     Self::dot => "dot",
-                    Self::dot_bias => "dot_bias",
+            Self::dot_bias => "dot_bias",
                     Self::softmax => "softmax",
                 }
             }
@@ -114,11 +114,29 @@ impl Op {
         }
     }
 
+    /// Whether a pass that will come back keeps the derivative it meets on the way forward: it shares an exponential with the value,
+    /// or costs as much.
+    pub(super) const fn keeps_slope(self) -> bool {
+        matches!(
+            self,
+            Self::tanh
+                | Self::sigmoid
+                | Self::softplus
+                | Self::log_sigmoid
+                | Self::gelu
+                | Self::gelu_tanh
+                | Self::exp_m1
+                | Self::erf
+                | Self::erfc
+        )
+    }
+
     /// Whether so many arguments are possible.
     pub(super) fn accepts(self, arguments: usize) -> bool {
         match self {
             Self::dot => arguments.is_multiple_of(2),
             Self::dot_bias => !arguments.is_multiple_of(2),
+            Self::softmax => arguments > 0,
             _ => match self.shape() {
                 Shape::Fixed(count) => count == arguments,
                 Shape::Many => true,
@@ -131,7 +149,7 @@ impl Op {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Instruction {
     pub(super) op: Op,
-    /// The arguments; of `powi` the argument and the exponent; of an op on many the start of its run in the list of arguments
+    /// The arguments; of `powi` the argument and the exponent; of an op that keeps its slope the argument and the slope's place; of an op on many the start of its run in the list of arguments
     /// and the run's length.
     pub(super) operands: [u32; 3],
 }

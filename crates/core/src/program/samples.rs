@@ -35,7 +35,7 @@ impl<F: Float, const N: usize> Evaluator<Lanes<F, N>> {
         check_count("values", count * self.outputs().len(), values.len())?;
         for first in (0..count).step_by(N.max(1)) {
             self.place(samples, first, count);
-            self.run();
+            self.run(false);
             scatter(self.outputs(), first, values);
         }
         Ok(())
@@ -59,7 +59,7 @@ impl<F: Float, const N: usize> Evaluator<Lanes<F, N>> {
         check_count("gradients", count * self.gradient().len(), gradients.len())?;
         for first in (0..count).step_by(N.max(1)) {
             self.place(samples, first, count);
-            self.run();
+            self.run(true);
             self.pull_back(|_| Lanes::splat(F::ONE));
             scatter(self.outputs(), first, values);
             scatter(self.gradient(), first, gradients);
