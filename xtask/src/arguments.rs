@@ -3,7 +3,7 @@
 use crate::ci;
 
 /// The commands there are; the README may mention no other.
-pub(crate) const COMMANDS: [&str; 3] = ["ci", "sizes", "help"];
+pub(crate) const COMMANDS: [&str; 4] = ["ci", "bench", "sizes", "help"];
 
 /// What the user asked for.
 #[derive(Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub(crate) enum Task {
     List,
     /// Run steps of the CI.
     Ci(Selection),
+    /// Run the program of the package `burtorch-benches` with these words, which it reads itself.
+    Bench(Vec<String>),
     /// Print line counts.
     Sizes,
 }
@@ -42,6 +44,8 @@ Commands:
     --full        everything, including the sanitizer
     --only STEP   one step alone
     --list        name the steps and stop
+  bench         measure ours beside hand-written code and other crates; `bench help` says more
+    tape          [--json] [--counts] [NAME…]
   sizes         print lines per crate and the longest files and functions
   help          print this text
 
@@ -58,6 +62,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         [] => Err("a command is missing".to_owned()),
+        ["bench", rest @ ..] => Ok(Task::Bench(
+            rest.iter().map(|&word| word.to_owned()).collect(),
+        )),
         [.., "--help" | "-h"] | ["help"] => Ok(Task::Help),
         ["ci", options @ ..] => parse_ci(options),
         ["sizes"] => Ok(Task::Sizes),
@@ -102,6 +109,15 @@ mod tests {
         for (line, selection) in selections {
             assert_eq!(parse_line(line), Ok(Task::Ci(selection)), "{line}");
         }
+    }
+
+    #[test]
+    fn the_words_after_bench_are_handed_on() {
+        let words = ["tape", "tiny", "--json", "--help"].map(str::to_owned);
+        assert_eq!(
+            parse_line("bench tape tiny --json --help"),
+            Ok(Task::Bench(words.to_vec()))
+        );
     }
 
     #[test]

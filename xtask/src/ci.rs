@@ -3,7 +3,7 @@
 use crate::arguments::Selection;
 use crate::counts::Counts;
 use crate::process::{cargo, output_of, program, run as run_command, run_watching};
-use crate::{layers, readme, sanitize, scratch, tidy};
+use crate::{bench, layers, readme, sanitize, scratch, tidy};
 use anyhow::Result;
 use std::time::{Duration, Instant};
 
@@ -145,7 +145,8 @@ fn docs(_: &mut Counts) -> Result<()> {
 }
 
 fn benches(_: &mut Counts) -> Result<()> {
-    run_command(&mut cargo(&["bench", "--workspace", "--no-run"]))
+    run_command(&mut cargo(&["bench", "--workspace", "--no-run"]))?;
+    run_command(&mut bench::build())
 }
 
 /// Packages depend on each other, so one call makes them all. They are not built again here: cargo unpacks them into a
@@ -158,6 +159,8 @@ fn package(_: &mut Counts) -> Result<()> {
         "xtask",
         "--exclude",
         "burtorch-tests",
+        "--exclude",
+        "burtorch-benches",
         "--no-verify",
     ]);
     let changes = output_of(&mut program("git", &["status", "--porcelain"]))?;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// Each of our packages with those of ours it may depend on, in normal, development and build dependencies alike.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 9] = [
     ("burtorch-core", &[]),
     ("burtorch-tensor", &["burtorch-core"]),
     ("burtorch-nn", &["burtorch-core", "burtorch-tensor"]),
@@ -23,6 +23,17 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ),
     (
         "burtorch-tests",
+        &[
+            "burtorch-core",
+            "burtorch-tensor",
+            "burtorch-nn",
+            "burtorch-optim",
+            "burtorch-data",
+            "burtorch-gpt",
+        ],
+    ),
+    (
+        "burtorch-benches",
         &[
             "burtorch-core",
             "burtorch-tensor",

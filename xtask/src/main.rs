@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench;
 mod ci;
 mod counts;
 mod files;
@@ -37,8 +38,7 @@ fn main() -> ExitCode {
         }
     };
     match run(&task) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -46,13 +46,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one command; false when it ran to its end and found a fault, which it has already reported.
-fn run(task: &Task) -> anyhow::Result<bool> {
+/// Runs one command; its exit code is 1 when it ran to its end and found a fault, which it has already reported.
+fn run(task: &Task) -> anyhow::Result<u8> {
     match task {
         Task::Help => println!("{}", arguments::help()),
         Task::List => println!("{}", ci::list()),
-        Task::Ci(selection) => return Ok(ci::run(selection)),
+        Task::Ci(selection) => return Ok(u8::from(!ci::run(selection))),
+        Task::Bench(words) => return bench::run(words),
         Task::Sizes => sizes::print()?,
     }
-    Ok(true)
+    Ok(0)
 }

@@ -36,6 +36,13 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs a command to its end without showing it; its exit code, 1 if a signal ended it.
+pub(crate) fn run_status(command: &mut Command) -> Result<u8> {
+    let status = command.status().with_context(|| cannot_start(command))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.unwrap_or(1))
+}
+
 /// As [`run`], and hands each line of the standard output to `see` as it appears.
 pub(crate) fn run_watching(command: &mut Command, mut see: impl FnMut(&str)) -> Result<()> {
     println!("$ {}", shown(command));
@@ -138,6 +145,15 @@ mod tests {
         );
         assert!(result.is_err());
         assert_eq!(seen, ["one", "two"]);
+    }
+
+    #[test]
+    fn exit_codes_are_returned() {
+        let code_of = |script| run_status(&mut program("sh", &["-c", script])).expect("sh starts");
+        assert_eq!(
+            [code_of("exit 2"), code_of("exit 0"), code_of("kill $$")],
+            [2, 0, 1]
+        );
     }
 
     #[test]
