@@ -26,11 +26,12 @@ pub(crate) struct Contender {
     pub(crate) author: Author,
     /// How many samples one call computes.
     pub(crate) samples: usize,
-    /// What one call computed, or why it could not.
-    found: Result<Vec<Sample>, String>,
-    /// Computes so many times.
-    pub(crate) run: Box<dyn FnMut(u32)>,
+    /// What the first call computed, or why it could not.
+    found: Found,
+    run: Box<dyn FnMut(u32) -> Found>,
 }
+
+type Found = Result<Vec<Sample>, String>;
 
 /// Contenders that compute the same, the hand-written one first.
 pub(crate) struct Contest {
@@ -43,6 +44,21 @@ pub(crate) struct Contest {
 const TOLERANCE: f64 = 1e-9;
 
 impl Contender {
+    fn with(
+        name: &'static str,
+        author: Author,
+        mut run: impl FnMut(u32) -> Found + 'static,
+    ) -> Self {
+        let found = run(1);
+        Self {
+            name,
+            author,
+            samples: found.as_ref().map_or(1, Vec::len),
+            found,
+            run: Box::new(run),
+        }
+    }
+
     /// A contender that computes `call` from `input` into `output`, all of which the compiler must take as unknown; `samples` reads
     /// what came out.
     pub(crate) fn new<I: 'static, O: 'static, V: 'static, E: std::fmt::Display>(
@@ -51,22 +67,12 @@ impl Contender {
         input: I,
         mut output: O,
         mut call: impl FnMut(&I, &mut O) -> Result<V, E> + 'static,
-        samples: impl FnOnce(&V, &O) -> Vec<Sample>,
+        samples: impl Fn(&V, &O) -> Vec<Sample> + 'static,
     ) -> Self {
-        let found = call(&input, &mut output)
-            .map(|value| samples(&value, &output))
-            .map_err(|error| error.to_string());
-        Self {
-            name,
-            author,
-            samples: found.as_ref().map_or(1, Vec::len),
-            found,
-            run: Box::new(move |times| {
-                for _ in 0..times {
-                    _ = black_box(call(black_box(&input), black_box(&mut output)));
-                }
-            }),
-        }
+        Self::with(name, author, move |times| {
+            let value = repeat(times, || call(black_box(&input), black_box(&mut output)))?;
+            Ok(samples(&value, &output))
+        })
     }
 
     /// One sample of many inputs, which lie in memory, as does the gradient.
@@ -91,22 +97,17 @@ impl Contender {
         input: [f64; K],
         mut call: impl FnMut([f64; K]) -> Result<(f64, [f64; K]), E> + 'static,
     ) -> Self {
-        let sample = |(value, gradient): (f64, [f64; K])| Sample {
-            value,
-            gradient: gradient.to_vec(),
-        };
-        let found = call(input).map(|found| vec![sample(found)]);
-        Self {
-            name,
-            author,
-            samples: 1,
-            found: found.map_err(|error| error.to_string()),
-            run: Box::new(move |times| {
-                for _ in 0..times {
-                    _ = black_box(call(black_box(input)));
-                }
-            }),
-        }
+        Self::with(name, author, move |times| {
+            let (value, gradient) = repeat(times, || call(black_box(input)))?;
+            let gradient = gradient.to_vec();
+            Ok(vec![Sample { value, gradient }])
+        })
+    }
+
+    /// Computes so many times, at least once, what is to be measured.
+    pub(crate) fn run(&mut self, times: u32) {
+        // It was looked at when the contender was made.
+        _ = (self.run)(times);
     }
 
     /// What is wrong with what this computed, if anything is.
@@ -131,6 +132,23 @@ impl Contest {
     pub(crate) fn faults(&self) -> Vec<Option<String>> {
         let fault = |contender: &Contender| contender.fault(&self.expected);
         self.contenders.iter().map(fault).collect()
+    }
+}
+
+/// Calls so many times, at least once, and returns the last result. There is one place that calls, so that the call can be inlined
+/// there.
+#[inline(always)]
+fn repeat<R, E: std::fmt::Display>(
+    times: u32,
+    mut call: impl FnMut() -> Result<R, E>,
+) -> Result<R, String> {
+    let mut left = times;
+    loop {
+        let result = black_box(call());
+        left = left.saturating_sub(1);
+        if left == 0 {
+            return result.map_err(|error| error.to_string());
+        }
     }
 }
 
@@ -211,7 +229,7 @@ mod tests {
             seen.set(seen.get() + 1);
             Ok::<_, String>(0.0)
         });
-        (counting.run)(5);
+        counting.run(5);
         assert_eq!(count.get(), 6, "five times, and once to check it");
     }
 }

@@ -93,7 +93,7 @@ fn repeat(bench: &str, contender: &str, times: u32) -> Result<()> {
         .iter_mut()
         .flat_map(|contest| &mut contest.contenders);
     match contenders.find(|other| other.name == contender) {
-        Some(found) => (found.run)(times),
+        Some(found) => found.run(times),
         None => anyhow::bail!("there is no contender `{contender}` in `{bench}`"),
     }
     Ok(())

@@ -21,12 +21,12 @@ pub(crate) fn run(contest: &mut Contest) -> Vec<Times> {
     let contenders = &mut contest.contenders;
     let calls: Vec<u32> = contenders
         .iter_mut()
-        .map(|contender| calls_per_turn(&mut contender.run))
+        .map(|contender| calls_per_turn(&mut |calls| contender.run(calls)))
         .collect();
     let mut rounds = vec![Vec::with_capacity(ROUNDS); calls.len()];
     for _ in 0..ROUNDS {
         for (i, contender) in contenders.iter_mut().enumerate() {
-            let seconds = time(&mut contender.run, calls[i]).as_secs_f64();
+            let seconds = time(&mut |calls| contender.run(calls), calls[i]).as_secs_f64();
             let samples = f64::from(calls[i]) * contender.samples as f64;
             rounds[i].push(seconds * 1e9 / samples);
         }

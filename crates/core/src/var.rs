@@ -170,7 +170,10 @@ impl<'t, T: Scalar> Var<'t, T> {
 
     /// The tape and node, if the handle is its node.
     fn own_node(self) -> Result<(&'t Tape<T>, u32), Error> {
-        let tape = self.tape.ok_or(Error::NotRetained)?;
+        // Not `ok_or`, which makes an error to drop it again.
+        let Some(tape) = self.tape else {
+            return Err(Error::NotRetained);
+        };
         tape.check()?;
         if self.exact {
             Ok((tape, self.node))

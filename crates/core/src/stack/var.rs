@@ -90,7 +90,10 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
     /// [`Error::NotRetained`] if the value has no node of its own; the tape's error if recording failed.
     #[inline(always)]
     pub fn grad(self) -> Result<T, Error> {
-        let tape = self.tape.ok_or(Error::NotRetained)?;
+        // Not `ok_or`, which makes an error to drop it again.
+        let Some(tape) = self.tape else {
+            return Err(Error::NotRetained);
+        };
         tape.check()?;
         if !self.exact {
             return Err(Error::NotRetained);
