@@ -1,30 +1,43 @@
 //! Instructions per sample under callgrind, which do not depend on what else the machine does.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::contender::{Contender, Contest};
 use crate::rounds::Times;
+use crate::suites::{Bench, Suite};
 
 /// About how long the calls that are counted take without the counting, in nanoseconds, and how many they are at least.
 const LENGTH: f64 = 1e6;
 const LEAST: u32 = 8;
 
+/// Whether there is a valgrind to count with.
+pub(crate) fn are_possible() -> bool {
+    let mut command = Command::new("valgrind");
+    let status = command.arg("--version").stdout(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
 /// The instructions per sample of each contender; nothing if they cannot be counted, which standard error then says.
-pub(crate) fn of(bench: &str, contest: &Contest, times: &[Times]) -> Vec<Option<f64>> {
+pub(crate) fn of(
+    suite: &Suite,
+    bench: &Bench,
+    contest: &Contest,
+    times: &[Times],
+) -> Vec<Option<f64>> {
     let contenders = contest.contenders.iter().zip(times);
     contenders
-        .map(|(contender, times)| count(bench, contender, times.minimum))
+        .map(|(contender, times)| count(suite, bench, contender, times.minimum))
         .collect()
 }
 
 /// The difference of two runs, so that what comes before the first call drops out.
-fn count(bench: &str, contender: &Contender, nanoseconds: f64) -> Option<f64> {
+fn count(suite: &Suite, bench: &Bench, contender: &Contender, nanoseconds: f64) -> Option<f64> {
     let samples = contender.samples as f64;
     let calls = ((LENGTH / nanoseconds / samples) as u32).max(LEAST);
-    let total = |calls: u32| match instructions(bench, contender.name, calls) {
+    let total = |calls: u32| match instructions([suite.name, bench.name, contender.name], calls) {
         Ok(count) => Some(count),
         Err(problem) => {
-            eprintln!("{bench} {}: not counted: {problem}", contender.name);
+            eprintln!("{} {}: not counted: {problem}", bench.name, contender.name);
             None
         }
     };
@@ -32,12 +45,14 @@ fn count(bench: &str, contender: &Contender, nanoseconds: f64) -> Option<f64> {
     Some((many - few) / f64::from(calls) / samples)
 }
 
-fn instructions(bench: &str, contender: &str, calls: u32) -> Result<f64, String> {
+fn instructions(names: [&str; 3], calls: u32) -> Result<f64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["tape", "--repeat", bench, contender, &calls.to_string()])
+        .arg("--repeat")
+        .args(names)
+        .arg(calls.to_string())
         .output()
         .map_err(|error| format!("cannot start valgrind: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,7 @@
 //! Measures our crates beside hand-written code and other people's crates, in one process and in turns. Run by `cargo xtask bench`.
 //!
 //! [`arguments`] reads the command line; [`contender`] is what is measured, once it was found right; [`rounds`] measures;
-//! [`report`] prints. The folder [`tape`] holds the graphs, one file each, with all that can compute their gradients.
+//! [`report`] prints. What there is to measure lies in [`suites`], a module each; [`tape`] holds the scalar graphs.
 
 // A program for the terminal: printing is its job.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -12,13 +12,14 @@ mod contender;
 mod counts;
 mod report;
 mod rounds;
+mod suites;
 mod tape;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use arguments::{Command, Selection};
-use contender::Contest;
+use suites::Bench;
 
 /// The exit code for a command line that cannot be understood.
 const WRONG_USAGE: u8 = 2;
@@ -57,23 +58,25 @@ fn run(command: &Command) -> Result<bool> {
 }
 
 fn measure(selection: &Selection) -> Result<bool> {
+    let counted = selection.counts && counts::are_possible();
+    if selection.counts && !counted {
+        eprintln!("valgrind is not installed: instructions are not counted");
+    }
     let mut all_right = true;
-    for bench in tape::BENCHES {
-        if !selection.includes(bench.name) {
-            continue;
-        }
+    for (suite, bench) in &selection.benches {
         for mut contest in (bench.contests)()? {
             let times = rounds::run(&mut contest);
-            let counts = if selection.counts {
-                counts::of(bench.name, &contest, &times)
+            let counts = if counted {
+                counts::of(suite, bench, &contest, &times)
             } else {
                 Vec::new()
             };
             let rows = report::rows(bench.name, &contest, &times, &counts);
             if selection.json {
-                rows.iter()
-                    .filter(|row| row.is_ours())
-                    .for_each(|row| println!("{}", row.json()));
+                println!("{}", report::json_lines(&rows));
+                for fault in rows.iter().filter_map(report::Row::fault) {
+                    eprintln!("{fault}");
+                }
             } else {
                 println!("{}", report::table(&rows));
             }
@@ -84,17 +87,12 @@ fn measure(selection: &Selection) -> Result<bool> {
 }
 
 /// Does what is measured and nothing else, for a tool that counts instructions.
-fn repeat(bench: &str, contender: &str, times: u32) -> Result<()> {
-    let mut contests: Vec<Contest> = Vec::new();
-    for known in tape::BENCHES.iter().filter(|known| known.name == bench) {
-        contests.extend((known.contests)()?);
-    }
-    let mut contenders = contests
-        .iter_mut()
-        .flat_map(|contest| &mut contest.contenders);
+fn repeat(bench: &Bench, contender: &str, times: u32) -> Result<()> {
+    let contests = (bench.contests)()?;
+    let mut contenders = contests.into_iter().flat_map(|contest| contest.contenders);
     match contenders.find(|other| other.name == contender) {
-        Some(found) => found.run(times),
-        None => anyhow::bail!("there is no contender `{contender}` in `{bench}`"),
+        Some(mut found) => found.run(times),
+        None => bail!("there is no contender `{contender}` in `{}`", bench.name),
     }
     Ok(())
 }

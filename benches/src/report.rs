@@ -51,7 +51,7 @@ pub(crate) fn rows(
 }
 
 impl Row {
-    pub(crate) fn is_ours(&self) -> bool {
+    fn is_ours(&self) -> bool {
         self.author == Author::Ours
     }
 
@@ -70,12 +70,11 @@ impl Row {
     }
 
     /// The row as one JSON object. What is wrong has no ratios: it does not count.
-    pub(crate) fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let right = self.fault.is_none();
-        json!({
+        let mut object = json!({
             "bench": self.bench,
             "variant": self.variant,
-            "right": right,
             "min_ns": self.times.minimum,
             "median_ns": self.times.median,
             "hand_ns": self.hand,
@@ -83,8 +82,20 @@ impl Row {
             "fastest_crate": self.fastest_crate.map(|(name, _)| name),
             "fastest_crate_ns": self.fastest_crate.map(|(_, crate_ns)| crate_ns),
             "faster_than_crate": self.faster_than_crate().filter(|_| right),
-            "instructions": self.instructions,
-        })
+        });
+        if let Some(instructions) = self.instructions {
+            object["instructions"] = instructions.into();
+        }
+        object
+    }
+
+    /// What is wrong, as a line for the standard error.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let fault = self.fault.as_ref()?;
+        Some(format!(
+            "{} {}: wrong, and does not count: {fault}",
+            self.bench, self.variant
+        ))
     }
 
     fn line(&self) -> String {
@@ -117,6 +128,13 @@ fn number(x: f64) -> String {
         ..99.95 => format!("{x:.1}"),
         _ => format!("{x:.0}"),
     }
+}
+
+/// The rows of ours as JSON, one object per line.
+pub(crate) fn json_lines(rows: &[Row]) -> String {
+    let ours = rows.iter().filter(|row| row.is_ours());
+    let lines: Vec<_> = ours.map(|row| row.json().to_string()).collect();
+    lines.join("\n")
 }
 
 /// The rows of one contest as a table.
@@ -174,15 +192,14 @@ mod tests {
 
     #[test]
     fn the_json_has_every_field() {
-        let ours = &rows_of(1.0, &[])[3];
+        let rows = rows_of(1.0, &[]);
         let expected = json!({
-            "bench": "tiny", "variant": "tape", "right": true, "min_ns": 10.0, "median_ns": 11.0,
+            "bench": "tiny", "variant": "tape", "min_ns": 10.0, "median_ns": 11.0,
             "hand_ns": 2.0, "times_hand": 5.0, "fastest_crate": "steady", "fastest_crate_ns": 80.0,
-            "faster_than_crate": 8.0, "instructions": null,
+            "faster_than_crate": 8.0,
         });
-        assert_eq!(ours.json(), expected);
-        assert_eq!(ours.json().to_string().lines().count(), 1);
-        assert!(ours.is_ours() && ours.is_fine());
+        assert_eq!(json_lines(&rows), expected.to_string(), "one line, ours");
+        assert!(rows[3].is_fine() && rows[3].fault().is_none());
     }
 
     #[test]
@@ -193,6 +210,8 @@ mod tests {
         assert!(table.contains("WRONG: value 2 instead of 1"), "{table}");
         assert!(table.contains("fastest right crate's, steady"), "{table}");
         assert!(table.contains("8.00x"), "{table}");
+        let fault = rows[1].fault().expect("it is wrong");
+        assert!(fault.starts_with("tiny hasty: wrong, and does"), "{fault}");
     }
 
     #[test]
@@ -200,7 +219,6 @@ mod tests {
         let ours = &rows_of(7.0, &[])[3];
         assert!(!ours.is_fine());
         let json = ours.json();
-        assert_eq!(json["right"], false);
         assert!(json["times_hand"].is_null() && json["faster_than_crate"].is_null());
     }
 

@@ -3,6 +3,8 @@
 //! A graph's file holds its formula for our scalars, the same for the tapes of other crates ([`rivals`]), and the value and
 //! gradient written out by hand: the same operations in the same precision, with what a person would see and use (what is
 //! computed once need not be computed again), without tricks. To add a variant, add a contender to the list.
+//!
+//! The two small graphs are recorded on the tape of fixed size too; one of thousands of nodes does not belong on the stack.
 
 mod chain10k;
 mod mlp;
@@ -12,16 +14,7 @@ mod saveload;
 mod small;
 mod tiny;
 
-use anyhow::Result;
-
-use crate::contender::Contest;
-
-/// A graph by name.
-pub(crate) struct Bench {
-    pub(crate) name: &'static str,
-    /// Makes its contests.
-    pub(crate) contests: fn() -> Result<Vec<Contest>>,
-}
+use crate::suites::Bench;
 
 pub(crate) const BENCHES: [Bench; 5] = [
     Bench {
@@ -45,26 +38,3 @@ pub(crate) const BENCHES: [Bench; 5] = [
         contests: saveload::contests,
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contender::Author;
-
-    #[test]
-    fn every_contest_begins_with_a_hand_and_all_of_ours_are_right() {
-        for bench in BENCHES {
-            for contest in (bench.contests)().unwrap() {
-                assert_eq!(contest.contenders[0].author, Author::Hand, "{}", bench.name);
-                for (contender, fault) in contest.contenders.iter().zip(contest.faults()) {
-                    let name = contender.name;
-                    assert!(
-                        fault.is_none() || contender.author == Author::Crate,
-                        "{} {name}: {fault:?}",
-                        bench.name
-                    );
-                }
-            }
-        }
-    }
-}

@@ -1,35 +1,60 @@
 //! The bench program: built with optimisation, then run with the words it was given.
 
-use crate::process::{cargo, run_status};
-use anyhow::Result;
+use crate::process::{cargo, run_for_errors, run_status};
+use anyhow::{Result, bail};
 use std::process::Command;
 
-/// What cargo must be told to build it whole. One of the crates that are compared with asks for a newer compiler than it needs.
-const BUILD: [&str; 7] = [
-    "--quiet",
-    "--release",
-    "--package",
-    "burtorch-benches",
-    "--features",
-    "xad-rs",
-    "--ignore-rust-version",
-];
-
-/// The call of cargo that builds the program.
-pub(crate) fn build() -> Command {
-    command("build", &[])
-}
+/// Crates to compare with that ask for a newer compiler than the workspace, the most demanding last. Some of them build with an
+/// older one too.
+const DEMANDING: [&str; 2] = ["echidna", "xad-rs"];
 
 /// Builds and runs the program; its exit code. Only what it prints itself is on the standard output.
 pub(crate) fn run(words: &[String]) -> Result<u8> {
-    let mut arguments = vec!["--"];
-    arguments.extend(words.iter().map(String::as_str));
-    run_status(&mut command("run", &arguments))
+    let mut command = command("run", build()?);
+    run_status(command.arg("--").args(words))
 }
 
-fn command(verb: &str, arguments: &[&str]) -> Command {
-    let mut command = cargo(&[verb]);
-    command.args(BUILD).args(arguments);
+/// Builds the program with as many of the demanding crates as can be had here; says which these are. The standard error says
+/// which are left out, and why.
+pub(crate) fn build() -> Result<&'static [&'static str]> {
+    build_with(&DEMANDING, |crates| {
+        run_for_errors(&mut command("build", crates))
+    })
+}
+
+fn build_with<'a>(
+    mut crates: &'a [&'a str],
+    build: impl Fn(&[&str]) -> Result<(bool, String)>,
+) -> Result<&'a [&'a str]> {
+    loop {
+        let (built, errors) = build(crates)?;
+        match crates.split_last() {
+            _ if built => return Ok(crates),
+            Some((last, others)) if !is_our_fault(&errors) => {
+                eprintln!("left out of the benches: {last}, which cannot be built here, see above");
+                crates = others;
+            }
+            _ => bail!("the benches cannot be built"),
+        }
+    }
+}
+
+/// Whether cargo's messages say that a package of ours does not compile.
+fn is_our_fault(errors: &str) -> bool {
+    errors.contains("could not compile `burtorch-")
+}
+
+fn command(verb: &str, crates: &[&str]) -> Command {
+    let mut command = cargo(&[
+        verb,
+        "--quiet",
+        "--release",
+        "--package",
+        "burtorch-benches",
+        "--ignore-rust-version",
+        "--features",
+    ]);
+    command.arg(crates.join(","));
     command
 }
 
@@ -38,14 +63,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_after_what_cargo_reads() {
-        let command = command("run", &["--", "tape", "--json"]);
-        let words: Vec<_> = command
-            .get_args()
-            .map(|word| word.to_string_lossy())
-            .collect();
+    fn features_are_named_together() {
+        let command = command("run", &["one", "two"]);
+        let words: Vec<_> = command.get_args().collect();
         assert_eq!(words[0], "run");
-        assert_eq!(words[words.len() - 3..], ["--", "tape", "--json"]);
-        assert!(words.contains(&"burtorch-benches".into()));
+        assert_eq!(words[words.len() - 2..], ["--features", "one,two"]);
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_left_out() {
+        let without_two = |crates: &[&str]| {
+            let built = !crates.contains(&"two");
+            Ok((built, "error: could not compile `two` (lib)".to_owned()))
+        };
+        let found = build_with(&["one", "two", "three"], without_two);
+        assert_eq!(found.expect("one can be built"), ["one"]);
+    }
+
+    #[test]
+    fn a_fault_of_ours_leaves_nothing_out() {
+        let fault = "error: could not compile `burtorch-benches` (bin)";
+        let ours = |crates: &[&str]| Ok((crates.is_empty(), fault.to_owned()));
+        assert!(build_with(&["one"], ours).is_err());
+        let never = |_: &[&str]| Ok((false, String::new()));
+        assert!(build_with(&["one"], never).is_err());
     }
 }

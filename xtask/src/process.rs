@@ -43,6 +43,18 @@ pub(crate) fn run_status(command: &mut Command) -> Result<u8> {
     Ok(code.unwrap_or(1))
 }
 
+/// Runs a command to its end without showing it; whether it ended well, and what it printed on the standard error, which goes to
+/// ours too.
+pub(crate) fn run_for_errors(command: &mut Command) -> Result<(bool, String)> {
+    let output = command
+        .stdout(Stdio::inherit())
+        .output()
+        .with_context(|| cannot_start(command))?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    eprint!("{errors}");
+    Ok((output.status.success(), errors))
+}
+
 /// As [`run`], and hands each line of the standard output to `see` as it appears.
 pub(crate) fn run_watching(command: &mut Command, mut see: impl FnMut(&str)) -> Result<()> {
     println!("$ {}", shown(command));
@@ -154,6 +166,13 @@ mod tests {
             [code_of("exit 2"), code_of("exit 0"), code_of("kill $$")],
             [2, 0, 1]
         );
+    }
+
+    #[test]
+    fn errors_are_returned() {
+        let of = |script| run_for_errors(&mut program("sh", &["-c", script])).expect("sh starts");
+        assert_eq!(of("echo no >&2; exit 1"), (false, "no\n".to_owned()));
+        assert_eq!(of("true"), (true, String::new()));
     }
 
     #[test]

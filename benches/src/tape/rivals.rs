@@ -1,6 +1,12 @@
 //! The tapes of other crates behind one trait, each used in the fastest way its documentation shows: one tape, emptied before
 //! each recording.
 
+#[cfg(feature = "echidna")]
+mod echidna;
+mod reverse;
+#[cfg(feature = "xad-rs")]
+mod xad;
+
 use std::convert::Infallible;
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -55,8 +61,9 @@ pub(crate) fn contenders<const K: usize, R: Recording + Copy>(
     at: [f64; K],
 ) -> Vec<Contender> {
     vec![
-        contender::<Reverse, K, R>(recording, at),
-        contender::<Echidna, K, R>(recording, at),
+        contender::<reverse::Reverse, K, R>(recording, at),
+        #[cfg(feature = "echidna")]
+        contender::<echidna::Echidna, K, R>(recording, at),
         #[cfg(feature = "xad-rs")]
         contender::<xad::Xad, K, R>(recording, at),
     ]
@@ -67,143 +74,4 @@ fn contender<T: RivalTape, const K: usize, R: Recording>(recording: R, at: [f64;
     Contender::of_many(T::NAME, Author::Crate, at, move |x, gradient| {
         Ok::<_, Infallible>(tape.gradient(&recording, x, gradient))
     })
-}
-
-impl Rival for reverse::Var<'_> {
-    fn value(self) -> f64 {
-        self.val()
-    }
-    fn divide(c: f64, x: Self) -> Self {
-        c / x
-    }
-    fn exp(self) -> Self {
-        reverse::Var::exp(&self)
-    }
-    fn ln_1p(self) -> Self {
-        reverse::Var::ln_1p(&self)
-    }
-    fn tanh(self) -> Self {
-        reverse::Var::tanh(&self)
-    }
-}
-
-#[derive(Default)]
-struct Reverse(reverse::Tape);
-
-impl RivalTape for Reverse {
-    const NAME: &'static str = "reverse";
-
-    fn gradient<R: Recording>(&mut self, recording: &R, x: &[f64], gradient: &mut [f64]) -> f64 {
-        self.0.clear();
-        let variables = self.0.add_vars(x);
-        let y = recording.record(&variables);
-        // Variables are the first nodes.
-        gradient.copy_from_slice(&y.grad()[..x.len()]);
-        y.val()
-    }
-}
-
-impl Rival for echidna::Reverse<f64> {
-    fn value(self) -> f64 {
-        echidna::Scalar::value(&self)
-    }
-    fn divide(c: f64, x: Self) -> Self {
-        c / x
-    }
-    fn exp(self) -> Self {
-        num_traits::Float::exp(self)
-    }
-    fn ln_1p(self) -> Self {
-        num_traits::Float::ln_1p(self)
-    }
-    fn tanh(self) -> Self {
-        num_traits::Float::tanh(self)
-    }
-}
-
-#[derive(Default)]
-struct Echidna {
-    tape: echidna::tape::Tape<f64>,
-    variables: Vec<echidna::Reverse<f64>>,
-}
-
-impl RivalTape for Echidna {
-    const NAME: &'static str = "echidna";
-
-    fn gradient<R: Recording>(&mut self, recording: &R, x: &[f64], gradient: &mut [f64]) -> f64 {
-        self.tape.clear();
-        self.variables.clear();
-        for &x in x {
-            let (index, value) = self.tape.new_variable(x);
-            let variable = echidna::Reverse::from_tape(value, index);
-            self.variables.push(variable);
-        }
-        let y = {
-            let _active = echidna::tape::TapeGuard::new(&mut self.tape);
-            recording.record(&self.variables)
-        };
-        gradient.copy_from_slice(&self.tape.reverse(y.index())[..x.len()]);
-        Rival::value(y)
-    }
-}
-
-#[cfg(feature = "xad-rs")]
-mod xad {
-    use super::{Recording, Rival, RivalTape};
-    use xad_rs::{AReal, Tape, math};
-
-    impl Rival for AReal<f64> {
-        fn value(self) -> f64 {
-            AReal::value(&self)
-        }
-        fn divide(c: f64, x: Self) -> Self {
-            c / x
-        }
-        fn exp(self) -> Self {
-            math::ad::exp(&self)
-        }
-        fn ln_1p(self) -> Self {
-            math::ad::ln_1p(&self)
-        }
-        fn tanh(self) -> Self {
-            math::ad::tanh(&self)
-        }
-    }
-
-    pub(super) struct Xad {
-        tape: Tape<f64>,
-        variables: Vec<AReal<f64>>,
-    }
-
-    impl Default for Xad {
-        fn default() -> Self {
-            Self {
-                tape: Tape::new(false),
-                variables: Vec::new(),
-            }
-        }
-    }
-
-    impl RivalTape for Xad {
-        const NAME: &'static str = "xad-rs";
-
-        fn gradient<R: Recording>(
-            &mut self,
-            recording: &R,
-            x: &[f64],
-            gradient: &mut [f64],
-        ) -> f64 {
-            let _active = self.tape.record();
-            self.variables.clear();
-            self.variables.extend(x.iter().map(|&x| AReal::new(x)));
-            AReal::register_input(&mut self.variables, &mut self.tape);
-            let y = recording.record(&self.variables);
-            y.set_adjoint(&mut self.tape, 1.0);
-            self.tape.compute_adjoints();
-            for (gradient, x) in gradient.iter_mut().zip(&self.variables) {
-                *gradient = x.adjoint(&self.tape);
-            }
-            y.value()
-        }
-    }
 }
