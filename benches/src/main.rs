@@ -73,7 +73,7 @@ fn measure(selection: &Selection) -> Result<bool> {
             };
             let rows = report::rows(bench.name, &contest, &times, &counts);
             if selection.json {
-                println!("{}", report::json_lines(&rows));
+                println!("{}", report::json_lines(&rows)?);
                 for fault in rows.iter().filter_map(report::Row::fault) {
                     eprintln!("{fault}");
                 }

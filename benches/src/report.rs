@@ -1,6 +1,7 @@
 //! Rows of results: as a table for people, as JSON for programs.
 
-use serde_json::{Value, json};
+use anyhow::Result;
+use serde::Serialize;
 
 use crate::contender::{Author, Contest};
 use crate::rounds::Times;
@@ -18,6 +19,22 @@ pub(crate) struct Row {
     hand: f64,
     /// Name and nanoseconds of the fastest crate that was right.
     fastest_crate: Option<(&'static str, f64)>,
+    instructions: Option<f64>,
+}
+
+/// A row of ours in JSON; its fields are what other programs read.
+#[derive(Serialize)]
+struct Object {
+    bench: &'static str,
+    variant: &'static str,
+    min_ns: f64,
+    median_ns: f64,
+    hand_ns: f64,
+    times_hand: Option<f64>,
+    fastest_crate: Option<&'static str>,
+    fastest_crate_ns: Option<f64>,
+    faster_than_crate: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<f64>,
 }
 
@@ -69,24 +86,21 @@ impl Row {
             .map(|(_, crate_ns)| crate_ns / self.times.minimum)
     }
 
-    /// The row as one JSON object. What is wrong has no ratios: it does not count.
-    fn json(&self) -> Value {
+    /// What JSON says of the row. What is wrong has no ratios: it does not count.
+    fn object(&self) -> Object {
         let right = self.fault.is_none();
-        let mut object = json!({
-            "bench": self.bench,
-            "variant": self.variant,
-            "min_ns": self.times.minimum,
-            "median_ns": self.times.median,
-            "hand_ns": self.hand,
-            "times_hand": right.then(|| self.times_hand()),
-            "fastest_crate": self.fastest_crate.map(|(name, _)| name),
-            "fastest_crate_ns": self.fastest_crate.map(|(_, crate_ns)| crate_ns),
-            "faster_than_crate": self.faster_than_crate().filter(|_| right),
-        });
-        if let Some(instructions) = self.instructions {
-            object["instructions"] = instructions.into();
+        Object {
+            bench: self.bench,
+            variant: self.variant,
+            min_ns: self.times.minimum,
+            median_ns: self.times.median,
+            hand_ns: self.hand,
+            times_hand: right.then(|| self.times_hand()),
+            fastest_crate: self.fastest_crate.map(|(name, _)| name),
+            fastest_crate_ns: self.fastest_crate.map(|(_, crate_ns)| crate_ns),
+            faster_than_crate: self.faster_than_crate().filter(|_| right),
+            instructions: self.instructions,
         }
-        object
     }
 
     /// What is wrong, as a line for the standard error.
@@ -131,10 +145,12 @@ fn number(x: f64) -> String {
 }
 
 /// The rows of ours as JSON, one object per line.
-pub(crate) fn json_lines(rows: &[Row]) -> String {
+pub(crate) fn json_lines(rows: &[Row]) -> Result<String> {
     let ours = rows.iter().filter(|row| row.is_ours());
-    let lines: Vec<_> = ours.map(|row| row.json().to_string()).collect();
-    lines.join("\n")
+    let lines: Result<Vec<_>, _> = ours
+        .map(|row| serde_json::to_string(&row.object()))
+        .collect();
+    Ok(lines?.join("\n"))
 }
 
 /// The rows of one contest as a table.
@@ -193,12 +209,11 @@ mod tests {
     #[test]
     fn the_json_has_every_field() {
         let rows = rows_of(1.0, &[]);
-        let expected = json!({
-            "bench": "tiny", "variant": "tape", "min_ns": 10.0, "median_ns": 11.0,
-            "hand_ns": 2.0, "times_hand": 5.0, "fastest_crate": "steady", "fastest_crate_ns": 80.0,
-            "faster_than_crate": 8.0,
-        });
-        assert_eq!(json_lines(&rows), expected.to_string(), "one line, ours");
+        let expected = concat!(
+            r#"{"bench":"tiny","variant":"tape","min_ns":10.0,"median_ns":11.0,"hand_ns":2.0,"times_hand":5.0,"#,
+            r#""fastest_crate":"steady","fastest_crate_ns":80.0,"faster_than_crate":8.0}"#
+        );
+        assert_eq!(json_lines(&rows).unwrap(), expected, "one line, ours");
         assert!(rows[3].is_fine() && rows[3].fault().is_none());
     }
 
@@ -218,14 +233,15 @@ mod tests {
     fn a_wrong_variant_of_ours_has_no_ratios() {
         let ours = &rows_of(7.0, &[])[3];
         assert!(!ours.is_fine());
-        let json = ours.json();
-        assert!(json["times_hand"].is_null() && json["faster_than_crate"].is_null());
+        let object = ours.object();
+        assert!(object.times_hand.is_none() && object.faster_than_crate.is_none());
     }
 
     #[test]
     fn counts_are_added_where_there_are_some() {
         let rows = rows_of(1.0, &[Some(20.0), None, None, Some(123.4)]);
-        assert_eq!(rows[3].json()["instructions"], 123.4);
+        let json = json_lines(&rows).unwrap();
+        assert!(json.ends_with(r#","instructions":123.4}"#), "{json}");
         assert!(table(&rows).contains("123 instructions"));
     }
 

@@ -35,8 +35,9 @@ pub(crate) trait Rival:
         if self.value() > 0.0 { self } else { self * 0.0 }
     }
     fn softplus(self) -> Self {
-        if self.value() > 0.0 {
-            self + (self * -1.0).exp().ln_1p()
+        // Beyond 40 the two are the same number; below, this has the fewest nodes.
+        if self.value() > 40.0 {
+            self
         } else {
             self.exp().ln_1p()
         }

@@ -15,6 +15,7 @@ const AT: [f64; 2] = [-4.0, 2.0];
 pub(super) struct Small;
 
 impl Formula<2> for Small {
+    #[inline(always)]
     fn of<S: Scalar<Primal = f64>>(self, &[a, b]: &[S; 2]) -> S {
         let (mut c, mut d) = (a + b, a * b + b.cube());
         c = c + c + 1.0;
@@ -71,6 +72,19 @@ pub(super) fn contest() -> Result<Contest> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wrong_crate_is_found() {
+        let contest = contest().unwrap();
+        let wrong = contest.contenders.iter().zip(contest.faults());
+        let wrong: Vec<_> = wrong
+            .filter_map(|(it, fault)| fault.map(|fault| (it.name, fault)))
+            .collect();
+        // Its derivative of c / x is −1 / x.
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert_eq!(wrong[0].0, "reverse");
+        assert!(wrong[0].1.starts_with("gradient [0] 134.28"), "{wrong:?}");
+    }
 
     #[test]
     fn the_reference_is_that_of_the_paper() {

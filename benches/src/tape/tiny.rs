@@ -15,6 +15,7 @@ const AT: [f64; 2] = [-41.0, 2.0];
 struct Tiny;
 
 impl Formula<2> for Tiny {
+    #[inline(always)]
     fn of<S: Scalar<Primal = f64>>(self, &[a, b]: &[S; 2]) -> S {
         let (c, d) = (a + b, a * b + b.cube());
         (c - d).square() / 2.0
