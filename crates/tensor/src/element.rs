@@ -2,6 +2,7 @@
 
 use burtorch_core::{Float, Scalar};
 use pulp::Simd;
+use pulp::bytemuck::Pod;
 
 use crate::kernels::math;
 
@@ -15,9 +16,9 @@ impl Element for f64 {}
 /// crate, so no other type can be an [`Element`], and kernels may change what they need.
 ///
 /// `S` is the SIMD level a kernel is compiled for.
-pub trait KernelElement: Float {
+pub trait KernelElement: Float + Pod {
     /// One vector register of the level.
-    type Vector<S: Simd>: Copy + pulp::bytemuck::Pod;
+    type Vector<S: Simd>: Copy + Pod;
 
     /// The vector that holds `self` in every lane.
     #[must_use]
@@ -35,6 +36,30 @@ pub trait KernelElement: Float {
     /// `a + b` in every lane.
     #[must_use]
     fn add_vectors<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
+    /// `a − b` in every lane.
+    #[must_use]
+    fn subtract_vectors<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+
+    /// `a · b` in every lane.
+    #[must_use]
+    fn multiply_vectors<S: Simd>(
+        simd: S,
+        a: Self::Vector<S>,
+        b: Self::Vector<S>,
+    ) -> Self::Vector<S>;
+
+    /// The sum over all lanes.
+    #[must_use]
+    fn sum_lanes<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+
+    /// The whole vectors at the front of a slice, and the numbers left over.
+    #[must_use]
+    fn vectors<S: Simd>(x: &[Self]) -> (&[Self::Vector<S>], &[Self]);
 
     /// The whole vectors at the front of a slice, and the numbers left over.
     #[must_use]
@@ -77,6 +102,26 @@ impl KernelElement for f32 {
     #[inline(always)]
     fn add_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
         simd.add_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn subtract_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.sub_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn multiply_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.mul_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn sum_lanes<S: Simd>(simd: S, a: S::f32s) -> f32 {
+        simd.reduce_sum_f32s(a)
+    }
+
+    #[inline(always)]
+    fn vectors<S: Simd>(x: &[f32]) -> (&[S::f32s], &[f32]) {
+        S::as_simd_f32s(x)
     }
 
     #[inline(always)]
@@ -130,6 +175,26 @@ impl KernelElement for f64 {
     #[inline(always)]
     fn add_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
         simd.add_f64s(a, b)
+    }
+
+    #[inline(always)]
+    fn subtract_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+        simd.sub_f64s(a, b)
+    }
+
+    #[inline(always)]
+    fn multiply_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+        simd.mul_f64s(a, b)
+    }
+
+    #[inline(always)]
+    fn sum_lanes<S: Simd>(simd: S, a: S::f64s) -> f64 {
+        simd.reduce_sum_f64s(a)
+    }
+
+    #[inline(always)]
+    fn vectors<S: Simd>(x: &[f64]) -> (&[S::f64s], &[f64]) {
+        S::as_simd_f64s(x)
     }
 
     #[inline(always)]

@@ -6,3 +6,4 @@ pub(crate) mod gemm;
 pub(crate) mod math;
 pub(crate) mod random;
 pub(crate) mod rows;
+pub(crate) mod vectors;

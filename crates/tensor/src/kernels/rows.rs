@@ -76,7 +76,7 @@ pub(crate) fn max<T: Element>(x: &[T]) -> T {
 }
 
 /// Elements that one block of [`sum`] covers.
-const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 
 kernel! {
     /// `Σ xᵢ` of any length: blocks of 4096 in lanes, the blocks added in f64, so that twenty million f32 ones give
