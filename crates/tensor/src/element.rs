@@ -53,6 +53,14 @@ pub trait KernelElement: Float + Pod {
         b: Self::Vector<S>,
     ) -> Self::Vector<S>;
 
+    /// The larger of a and b in every lane; either if one is NaN.
+    #[must_use]
+    fn max_vectors<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
+    /// The largest lane, any if one is NaN.
+    #[must_use]
+    fn max_lanes<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
+
     /// The sum over all lanes.
     #[must_use]
     fn sum_lanes<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
@@ -112,6 +120,16 @@ impl KernelElement for f32 {
     #[inline(always)]
     fn multiply_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
         simd.mul_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn max_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.max_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn max_lanes<S: Simd>(simd: S, a: S::f32s) -> f32 {
+        simd.reduce_max_f32s(a)
     }
 
     #[inline(always)]
@@ -185,6 +203,16 @@ impl KernelElement for f64 {
     #[inline(always)]
     fn multiply_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
         simd.mul_f64s(a, b)
+    }
+
+    #[inline(always)]
+    fn max_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+        simd.max_f64s(a, b)
+    }
+
+    #[inline(always)]
+    fn max_lanes<S: Simd>(simd: S, a: S::f64s) -> f64 {
+        simd.reduce_max_f64s(a)
     }
 
     #[inline(always)]

@@ -2,12 +2,12 @@
 
 /// Defines a function whose body is compiled once per SIMD level (portable, AVX2 with FMA, AVX-512, NEON).
 ///
-/// The body sees a type `S`, the level, to pass on to functions such as [`KernelElement::fma`](crate::element::KernelElement::fma). Everything
+/// The body sees a type `S`, the level, and its only value under the name in brackets before the arguments, to pass on to functions such as [`KernelElement::fma`](crate::element::KernelElement::fma). Everything
 /// it calls must be `#[inline(always)]`, or the callee is compiled for the portable level.
 macro_rules! kernel {
     (
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident<$life:lifetime, $T:ident $(, $G:ident: $bound:path)*>($($arg:ident: $ty:ty),* $(,)?) $(-> $out:ty)?
+        $vis:vis fn $name:ident<$life:lifetime, $T:ident $(, $G:ident: $bound:path)*>($([$simd:ident])? $($arg:ident: $ty:ty),* $(,)?) $(-> $out:ty)?
         $body:block
     ) => {
         $(#[$meta])*
@@ -20,7 +20,8 @@ macro_rules! kernel {
                 type Output = $crate::kernels::dispatch::kernel!(@output $($out)?);
                 #[inline(always)]
                 #[allow(unused_imports)]
-                fn with_simd<S: pulp::Simd>(self, _: S) -> Self::Output {
+                fn with_simd<S: pulp::Simd>(self, _level: S) -> Self::Output {
+                    $(let $simd = _level;)?
                     let Call { $($arg,)* lives: _ } = self;
                     $body
                 }

@@ -6,21 +6,24 @@
 use pulp::Simd;
 
 use super::dispatch::kernel;
+use super::vectors::{WIDEST_VECTOR, map};
 use crate::Element;
 
 const LANES: usize = 16;
 
-/// Folds the lanes pairwise, in a fixed order.
+/// Folds the lanes pairwise, in a fixed order. Written out, since lanes stay in a register only where the compiler sees
+/// every place in them.
 #[inline(always)]
-fn fold<T: Element>(mut lanes: [T; LANES], combine: impl Fn(T, T) -> T) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] = combine(lanes[i], lanes[i + width]);
-        }
-        width /= 2;
+fn fold<T: Element>(lanes: [T; LANES], combine: impl Fn(T, T) -> T) -> T {
+    let (mut eight, mut four) = ([T::ZERO; 8], [T::ZERO; 4]);
+    for i in 0..8 {
+        eight[i] = combine(lanes[i], lanes[i + 8]);
     }
-    lanes[0]
+    for i in 0..4 {
+        four[i] = combine(eight[i], eight[i + 4]);
+    }
+    let two = [combine(four[0], four[2]), combine(four[1], four[3])];
+    combine(two[0], two[1])
 }
 
 /// `Σ f(xᵢ)` for a short row.
@@ -122,18 +125,103 @@ pub(crate) fn add_column_sums_by<T: Element>(
 
 /// Turns a row of logits into `exp(x − max)` and returns `(max, Σ exp(x − max))`. A row of −∞ becomes zeros, with sum 0.
 #[inline(always)]
-pub(crate) fn exp_shifted<T: Element, S: Simd>(x: &[T], y: &mut [T]) -> (T, T) {
-    let top = max(x);
-    let shift = if top == T::NEG_INFINITY { T::ZERO } else { top };
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y = (x - shift).exp_fast::<S>();
+pub(crate) fn exp_shifted<T: Element, S: Simd>(simd: S, x: &[T], y: &mut [T]) -> (T, T) {
+    let shift = |top| if top == T::NEG_INFINITY { T::ZERO } else { top };
+    let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+    let (whole, rest) = T::vectors::<S>(x);
+    let Some(begin) = x.len().checked_sub(lanes) else {
+        let top = max(x);
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = (x - shift(top)).exp_fast::<S>();
+        }
+        return (top, sum_by(y, |y| y));
+    };
+    // The last vector ends with the row, so it begins with numbers that came before.
+    let last = T::vectors::<S>(&x[begin..]).0[0];
+    let larger = |a, &b| T::max_vectors(simd, a, b);
+    let top = T::max_lanes(simd, whole.iter().fold(last, larger));
+    let shift = shift(top);
+    let exp = |x| map::<T, S>(x, |x| (x - shift).exp_fast::<S>());
+
+    let last = exp(last);
+    let mut sum = T::fma_vectors(
+        simd,
+        last,
+        ones_behind::<T, S>(rest.len()),
+        T::ZERO.splat(simd),
+    );
+    for (y, &x) in T::vectors_mut::<S>(y).0.iter_mut().zip(whole) {
+        *y = exp(x);
+        sum = T::add_vectors(simd, sum, *y);
     }
-    (top, sum_by(y, |y| y))
+    T::vectors_mut::<S>(&mut y[begin..]).0[0] = last;
+    (top, T::sum_lanes(simd, sum))
+}
+
+/// 1 in the last `count` lanes, 0 in the others.
+#[inline(always)]
+fn ones_behind<T: Element, S: Simd>(count: usize) -> T::Vector<S> {
+    let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+    let mut steps = [T::ZERO; 2 * WIDEST_VECTOR];
+    steps[lanes..].fill(T::ONE);
+    T::vectors::<S>(&steps[count..]).0[0]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::dispatch::levels::at_every_level;
+
+    kernel! {
+        fn exponentials<'a, T>([simd] x: &'a [T], y: &'a mut [T]) -> (T, T) {
+            exp_shifted(simd, x, y)
+        }
+    }
+
+    #[test]
+    fn exponentials_of_rows_of_every_length() {
+        at_every_level(|| {
+            for n in 1..70 {
+                for largest in [0, n / 2, n - 1] {
+                    let mut x: Vec<f64> = (0..n).map(|i| ((i * 7919) % 31) as f64 / 8.0).collect();
+                    x[largest] = 5.0;
+                    let mut y = vec![f64::NAN; n];
+                    let (top, sum) = exponentials(&x, &mut y);
+                    let right = x
+                        .iter()
+                        .zip(&y)
+                        .all(|(x, &y)| (y - (x - 5.0).exp()).abs() < 1e-15);
+                    assert!(
+                        right && top == 5.0 && (sum / y.iter().sum::<f64>() - 1.0).abs() < 1e-14
+                    );
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn f08_exponentials_of_infinities_and_nan() {
+        at_every_level(|| {
+            for n in [1, 5, 16, 37] {
+                let mut y = vec![1f32; n];
+                let masked = exponentials(&vec![f32::NEG_INFINITY; n], &mut y);
+                assert_eq!((masked, &y), ((f32::NEG_INFINITY, 0.0), &vec![0.0; n]));
+                for place in [0, n / 2, n - 1] {
+                    let mut x = vec![f32::NEG_INFINITY; n];
+                    x[place] = -3.0;
+                    let one = exponentials(&x, &mut y);
+                    assert_eq!(one, (-3.0, 1.0));
+                    for bad in [f32::NAN, f32::INFINITY] {
+                        x[place] = bad;
+                        assert!(
+                            exponentials(&x, &mut y).1.is_nan(),
+                            "{bad} at {place} of {n}"
+                        );
+                    }
+                }
+            }
+        });
+    }
 
     #[test]
     fn f12_long_sums_keep_their_digits() {

@@ -63,6 +63,16 @@ pub(crate) fn vector_sum<T: Element, S: Simd>(
     add(add(sums[0], sums[1]), add(sums[2], sums[3]))
 }
 
+/// `f` of every lane.
+#[inline(always)]
+pub(crate) fn map<T: Element, S: Simd>(x: T::Vector<S>, f: impl Fn(T) -> T) -> T::Vector<S> {
+    let mut vector = [x];
+    for x in cast_slice_mut::<_, T>(&mut vector) {
+        *x = f(*x);
+    }
+    vector[0]
+}
+
 /// A row as whole vectors and a last one that the rest only begins to fill; the lanes behind are 0.
 #[inline(always)]
 pub(crate) fn split<T: Element, S: Simd>(row: &[T]) -> (&[T::Vector<S>], T::Vector<S>) {

@@ -26,35 +26,51 @@ impl CrossEntropy {
     }
 }
 
+/// A product of sums that has come this far is turned into its logarithm. One more sum, at most V < 2³², cannot bring it
+/// out of the range of f64.
+const LARGE: f64 = 1e200;
+
 kernel! {
-    /// Mean loss; leaves each row's softmax in `softmax`, zeros in ignored rows.
-    fn losses<'a, T>(x: &'a [T], targets: &'a [u32], ignore: Option<u32>, softmax: &'a mut [T]) -> f64 {
+    /// The sum of the losses. Leaves `exp(x − max)` of each row in `exps`, and the factor that makes them probabilities
+    /// in `factors`; ignored rows are left out.
+    fn losses<'a, T>(
+        [simd] x: &'a [T], targets: &'a [u32], ignore: Option<u32>, exps: &'a mut [T], factors: &'a mut [T]
+    ) -> f64 {
         let width = x.len() / targets.len();
-        let mut total = 0.0;
-        for ((x, &target), softmax) in x.chunks_exact(width).zip(targets).zip(softmax.chunks_exact_mut(width)) {
+        let rows = x.chunks_exact(width).zip(targets).zip(exps.chunks_exact_mut(width)).zip(factors);
+        let (mut total, mut product) = (0.0, 1.0);
+        for (((x, &target), exps), factor) in rows {
             if Some(target) == ignore {
-                softmax.fill(T::ZERO);
                 continue;
             }
-            let (top, sum) = exp_shifted::<T, S>(x, softmax);
-            let factor = T::ONE / sum;
-            softmax.iter_mut().for_each(|p| *p *= factor);
-            total += (top - x[target as usize]).to_f64() + sum.to_f64().ln();
+            let (top, sum) = exp_shifted(simd, x, exps);
+            *factor = T::ONE / sum;
+            total += (top - x[target as usize]).to_f64();
+            // One logarithm of a product for many logarithms of its factors.
+            product *= sum.to_f64();
+            if product > LARGE {
+                total += product.ln();
+                product = 1.0;
+            }
         }
-        total
+        total + product.ln()
     }
 }
 
 kernel! {
     /// `dx += share · (softmax − one_hot)`
-    fn gradients<'a, T>(softmax: &'a [T], targets: &'a [u32], ignore: Option<u32>, share: T, dx: &'a mut [T]) {
-        let width = softmax.len() / targets.len();
-        for ((softmax, &target), dx) in softmax.chunks_exact(width).zip(targets).zip(dx.chunks_exact_mut(width)) {
+    fn gradients<'a, T>(
+        exps: &'a [T], factors: &'a [T], targets: &'a [u32], ignore: Option<u32>, share: T, dx: &'a mut [T]
+    ) {
+        let width = exps.len() / targets.len();
+        let rows = exps.chunks_exact(width).zip(factors).zip(dx.chunks_exact_mut(width));
+        for (((exps, &factor), dx), &target) in rows.zip(targets) {
             if Some(target) == ignore {
                 continue;
             }
-            for (&p, dx) in softmax.iter().zip(&mut *dx) {
-                *dx = share.fma::<S>(p, *dx);
+            let factor = share * factor;
+            for (dx, &e) in dx.iter_mut().zip(exps) {
+                *dx = factor.fma::<S>(e, *dx);
             }
             dx[target as usize] -= share;
         }
@@ -78,7 +94,7 @@ impl Op<1> for CrossEntropy {
     }
 
     fn saved(&self, [x]: [Shape; 1]) -> usize {
-        x.len()
+        x.len() + x.rows()
     }
 
     fn formula<S: Scalar>(&self, context: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
@@ -106,13 +122,15 @@ impl Op<1> for CrossEntropy {
     ) {
         let targets = run.context.checked(self.targets);
         let rows = self.rows(targets).max(1);
-        y[0] = T::from_f64(losses(x.data, targets, self.ignore, saved) / rows as f64);
+        let (exps, factors) = saved.split_at_mut(x.data.len());
+        let total = losses(x.data, targets, self.ignore, exps, factors);
+        y[0] = T::from_f64(total / rows as f64);
     }
 
     fn backward<T: Element>(
         &self,
         run: &mut Run<'_, T>,
-        _: [View<'_, T>; 1],
+        [x]: [View<'_, T>; 1],
         _: &[T],
         saved: &[T],
         dy: &[T],
@@ -121,7 +139,9 @@ impl Op<1> for CrossEntropy {
         let targets = run.context.checked(self.targets);
         let rows = self.rows(targets).max(1);
         if let Some(dx) = dx {
-            gradients(saved, targets, self.ignore, dy[0] / T::from_usize(rows), dx);
+            let (exps, factors) = saved.split_at(x.data.len());
+            let share = dy[0] / T::from_usize(rows);
+            gradients(exps, factors, targets, self.ignore, share, dx);
         }
     }
 }
@@ -135,6 +155,7 @@ fn row_loss<S: Scalar>(x: &[S], target: S) -> S {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::dispatch::levels::at_every_level;
     use crate::{Engine, Error, OpCheck, Params, TensorEngine, Workspace};
 
     fn check(targets: &[u32]) -> OpCheck<'_> {
@@ -162,6 +183,27 @@ mod tests {
             .unwrap();
         check(&[3, 3]).run(&op(2, Some(3)), &[&[2, 7]]).unwrap();
         check(&[0]).run(&op(1, None), &[&[1]]).unwrap();
+    }
+
+    #[test]
+    fn every_level_at_the_vocabulary_of_the_presets() {
+        let targets: Vec<u32> = (0..35).map(|row| row * 29 % 65).collect();
+        let check = OpCheck {
+            differences: false,
+            ..check(&targets)
+        };
+        for ignore in [None, Some(0), Some(29)] {
+            at_every_level(|| check.run(&op(35, ignore), &[&[35, 65]]).unwrap());
+        }
+    }
+
+    #[test]
+    fn many_large_rows_stay_within_range() {
+        let (rows, classes) = (50, 40_000);
+        let (targets, x) = (vec![7; rows], vec![-2.5; rows * classes]);
+        let (mut exps, mut factors) = (vec![0f32; x.len()], vec![0.0; rows]);
+        let total = losses(&x, &targets, None, &mut exps, &mut factors);
+        assert!((total / rows as f64 / (classes as f64).ln() - 1.0).abs() < 1e-7);
     }
 
     #[test]

@@ -14,9 +14,9 @@ use crate::{Context, Element, Op, Result, Run, Shape, View};
 pub struct Softmax;
 
 kernel! {
-    fn softmax_rows<'a, T>(x: &'a [T], y: &'a mut [T], width: usize) {
+    fn softmax_rows<'a, T>([simd] x: &'a [T], y: &'a mut [T], width: usize) {
         for (x, y) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)) {
-            let (_, total) = exp_shifted::<T, S>(x, y);
+            let (_, total) = exp_shifted(simd, x, y);
             let factor = if total == T::ZERO { T::ZERO } else { T::ONE / total };
             y.iter_mut().for_each(|y| *y *= factor);
         }
