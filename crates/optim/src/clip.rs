@@ -1,6 +1,7 @@
 //! Norms of gradients, and limits on them.
 
 use burtorch_core::Float;
+use burtorch_core::lanes::dispatch;
 
 use crate::Error;
 use crate::error::positive;
@@ -25,7 +26,7 @@ const BLOCK: usize = 64 * LANES;
 /// ```
 #[must_use]
 pub fn global_norm<T: Float>(gradients: &[T]) -> f64 {
-    let sum: f64 = gradients.chunks(BLOCK).map(sum_of_squares).sum();
+    let sum = dispatch(|| sum_of_squares(gradients));
     // A square that vanished is below MIN_POSITIVE; above this sum all of them together are below one rounding.
     let trusted = gradients.len() as f64 * (T::MIN_POSITIVE.to_f64() / T::EPSILON.to_f64());
     if sum > trusted && sum.is_finite() {
@@ -35,20 +36,26 @@ pub fn global_norm<T: Float>(gradients: &[T]) -> f64 {
     }
 }
 
-/// `Σ gᵢ²`, summed side by side in a fixed order.
-fn sum_of_squares<T: Float>(block: &[T]) -> f64 {
-    let mut lanes = [T::ZERO; LANES];
-    let chunks = block.chunks_exact(LANES);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, &g) in lanes.iter_mut().zip(chunk) {
+/// `Σ gᵢ²`: side by side in blocks in a fixed order, the blocks' sums in f64.
+#[inline(always)]
+fn sum_of_squares<T: Float>(gradients: &[T]) -> f64 {
+    let mut sum = 0.0;
+    for block in gradients.chunks(BLOCK) {
+        let mut lanes = [T::ZERO; LANES];
+        let (chunks, rest) = block.as_chunks::<LANES>();
+        for chunk in chunks {
+            for (lane, &g) in lanes.iter_mut().zip(chunk) {
+                *lane += g * g;
+            }
+        }
+        for (lane, &g) in lanes.iter_mut().zip(rest) {
             *lane += g * g;
         }
+        for lane in lanes {
+            sum += lane.to_f64();
+        }
     }
-    for (lane, &g) in lanes.iter_mut().zip(rest) {
-        *lane += g * g;
-    }
-    lanes.iter().map(|lane| lane.to_f64()).sum()
+    sum
 }
 
 /// The norm of numbers whose squares `T` does not hold: `s · √(Σ (gᵢ/s)²)` with `s` the largest of them.
@@ -92,9 +99,7 @@ pub fn clip_by_global_norm<T: Float>(gradients: &mut [T], max: f64) -> Result<f6
     }
     if norm > max {
         let scale = T::from_f64(max / norm);
-        for g in gradients {
-            *g *= scale;
-        }
+        dispatch(|| gradients.iter_mut().for_each(|g| *g *= scale));
     }
     Ok(norm)
 }
@@ -118,19 +123,22 @@ pub fn clip_by_value<T: Float>(gradients: &mut [T], limit: f64) -> Result<(), Er
         return Err(error);
     }
     let limit = T::from_f64(limit);
-    for g in gradients {
-        *g = if *g > limit {
-            limit
-        } else if *g < -limit {
-            -limit
-        } else {
-            *g
-        };
-    }
+    dispatch(|| bound(gradients, limit));
     Ok(())
 }
 
+#[inline(always)]
+fn bound<T: Float>(gradients: &mut [T], limit: T) {
+    for g in gradients {
+        *g = if *g > limit { limit } else { *g };
+        *g = if *g < -limit { -limit } else { *g };
+    }
+}
+
 fn first_non_finite<T: Float>(gradients: &[T]) -> Option<Error> {
+    if dispatch(|| all_finite(gradients)) {
+        return None;
+    }
     let index = gradients.iter().position(|g| !g.is_finite())?;
     Some(Error::NonFinite {
         index,
@@ -138,9 +146,16 @@ fn first_non_finite<T: Float>(gradients: &[T]) -> Option<Error> {
     })
 }
 
+/// Without leaving early, which would keep it from going over several numbers at once.
+#[inline(always)]
+fn all_finite<T: Float>(gradients: &[T]) -> bool {
+    gradients.iter().fold(true, |all, g| all & g.is_finite())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burtorch_core::lanes::Level;
     use proptest::prelude::*;
 
     fn clipped<T: Float>(gradients: &[T], max: f64) -> (f64, Vec<T>) {
@@ -219,6 +234,41 @@ mod tests {
         );
         let expected = f64::from(0.1_f32) * 1e7_f64.sqrt();
         assert!((global_norm(&vec![0.1_f32; 10_000_000]) / expected - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn every_simd_level_gives_the_same_bits() {
+        for n in [1, 31, 33, 100, 2047, 5000] {
+            let gradients: Vec<f32> = (0..n).map(|i| (i as f32 * 0.37).sin() * 3.0).collect();
+            let sum = sum_of_squares(&gradients);
+            for level in Level::available() {
+                let again = level.run(|| sum_of_squares(&gradients));
+                assert_eq!(sum.to_bits(), again.to_bits(), "{level:?}, {n}");
+                let mut bounded = gradients.clone();
+                level.run(|| bound(&mut bounded, 1.5));
+                let clamped = gradients.iter().map(|g| g.clamp(-1.5, 1.5));
+                assert!(bounded.iter().copied().eq(clamped), "{level:?}, {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_bad_number_anywhere_is_found_at_every_simd_level() {
+        for level in Level::available() {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                for n in [1, 15, 64, 77] {
+                    assert!(level.run(|| all_finite(&vec![f32::MAX; n])));
+                    for place in 0..n {
+                        let mut gradients = vec![1e30_f32; n];
+                        gradients[place] = bad;
+                        assert!(
+                            !level.run(|| all_finite(&gradients)),
+                            "{level:?}, {place} of {n}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]

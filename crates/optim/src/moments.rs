@@ -1,6 +1,7 @@
 //! The running moments that Adam and AdamW share, and the one pass over memory that updates all.
 
 use burtorch_core::Float;
+use burtorch_core::lanes::dispatch;
 
 use crate::error::{below_one, positive};
 use crate::optimizer::check_step;
@@ -85,13 +86,10 @@ impl<T: Float> Moments<T> {
         self.step = self.step.saturating_add(1);
         for group in self.groups.iter() {
             let range = group.range.clone();
-            update(
-                &self.coefficients(group, rate * group.learning_rate_scale),
-                &mut parameters[range.clone()],
-                &gradients[range.clone()],
-                &mut self.first[range.clone()],
-                &mut self.second[range],
-            );
+            let coefficients = self.coefficients(group, rate * group.learning_rate_scale);
+            let (p, g) = (&mut parameters[range.clone()], &gradients[range.clone()]);
+            let (m, v) = (&mut self.first[range.clone()], &mut self.second[range]);
+            dispatch(|| update(&coefficients, p, g, m, v));
         }
         Ok(())
     }
@@ -155,6 +153,7 @@ struct Coefficients<T> {
 }
 
 /// `m ← β₁m + (1−β₁)g`, `v ← β₂v + (1−β₂)g²`, `p ← keep·p − rate·m / (root·√v + ε)`, in one pass over memory.
+#[inline(always)]
 fn update<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], m: &mut [T], v: &mut [T]) {
     for (((p, &g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
         let g = g + c.in_gradient * *p;
@@ -167,6 +166,7 @@ fn update<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], m: &mut [T], v: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burtorch_core::lanes::Level;
     use proptest::prelude::*;
 
     /// Algorithm 1 and 2 of the papers for one parameter, step by step, with bias-corrected moments of their own.
@@ -220,6 +220,31 @@ mod tests {
         assert_eq!(correction(0.0, 1), 1.0);
         assert_eq!(correction(0.75, 1), 0.25);
         assert_eq!(correction(0.999, u64::MAX), 1.0);
+    }
+
+    #[test]
+    fn every_simd_level_gives_the_same_bits() {
+        let numbers = |n: usize, seed: f32| -> Vec<f32> {
+            (0..n).map(|i| ((i as f32 + seed) * 0.37).sin()).collect()
+        };
+        for n in [1, 7, 16, 33, 100] {
+            for decay in [Decay::InGradient, Decay::Decoupled] {
+                let groups = Groups::all(n, 0.1).unwrap();
+                let mut moments =
+                    Moments::<f32>::new(groups, AdamOptions::default(), decay).unwrap();
+                moments.step = 3;
+                let c = moments.coefficients(moments.groups.iter().next().unwrap(), 0.01);
+                let run = |level: Level| {
+                    let (mut p, g, mut m) = (numbers(n, 1.0), numbers(n, 2.0), numbers(n, 3.0));
+                    let mut v: Vec<f32> = numbers(n, 4.0).iter().map(|v| v.abs()).collect();
+                    level.run(|| update(&c, &mut p, &g, &mut m, &mut v));
+                    [p, m, v].map(|x| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+                };
+                for level in Level::available() {
+                    assert_eq!(run(level), run(Level::portable()), "{level:?}, {n}");
+                }
+            }
+        }
     }
 
     proptest! {

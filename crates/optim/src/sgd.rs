@@ -1,6 +1,7 @@
 //! Stochastic gradient descent.
 
 use burtorch_core::Float;
+use burtorch_core::lanes::dispatch;
 
 use crate::error::below_one;
 use crate::optimizer::check_step;
@@ -124,9 +125,10 @@ impl<T: Float> Optimizer<T> for Sgd<T> {
             let coefficients = self.coefficients(group, rate * group.learning_rate_scale);
             let (p, g) = (&mut parameters[range.clone()], &gradients[range.clone()]);
             if has_momentum {
-                with_momentum(&coefficients, p, g, &mut self.momentum[range]);
+                let b = &mut self.momentum[range];
+                dispatch(|| with_momentum(&coefficients, p, g, b));
             } else {
-                plain(&coefficients, p, g);
+                dispatch(|| plain(&coefficients, p, g));
             }
         }
         Ok(())
@@ -165,12 +167,14 @@ struct Coefficients<T> {
     through: T,
 }
 
+#[inline(always)]
 fn plain<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T]) {
     for (p, &g) in p.iter_mut().zip(g) {
         *p -= c.rate * (g + c.decay * *p);
     }
 }
 
+#[inline(always)]
 fn with_momentum<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], b: &mut [T]) {
     for ((p, &g), b) in p.iter_mut().zip(g).zip(b) {
         let g = g + c.decay * *p;
@@ -182,6 +186,7 @@ fn with_momentum<T: Float>(c: &Coefficients<T>, p: &mut [T], g: &[T], b: &mut [T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burtorch_core::lanes::Level;
     use proptest::prelude::*;
 
     /// The formulas of [`Sgd`] for one parameter, written out plainly.
@@ -282,6 +287,32 @@ mod tests {
     fn plain_descent_remembers_its_step_only() {
         let sgd = Sgd::<f64>::new(Groups::all(3, 0.0).unwrap(), SgdOptions::default()).unwrap();
         assert!(sgd.state().buffers.is_empty());
+    }
+
+    #[test]
+    fn every_simd_level_gives_the_same_bits() {
+        let numbers = |n: usize, seed: f32| -> Vec<f32> {
+            (0..n).map(|i| ((i as f32 + seed) * 0.37).sin()).collect()
+        };
+        let options = SgdOptions {
+            momentum: 0.9,
+            nesterov: true,
+            ..SgdOptions::default()
+        };
+        for n in [1, 7, 16, 33, 100] {
+            let groups = Groups::all(n, 0.1).unwrap();
+            let sgd = Sgd::<f32>::new(groups, options).unwrap();
+            let c = sgd.coefficients(sgd.groups.iter().next().unwrap(), 0.01);
+            let run = |level: Level| {
+                let (mut p, g, mut b) = (numbers(n, 1.0), numbers(n, 2.0), numbers(n, 3.0));
+                level.run(|| plain(&c, &mut p, &g));
+                level.run(|| with_momentum(&c, &mut p, &g, &mut b));
+                [p, b].map(|x| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+            };
+            for level in Level::available() {
+                assert_eq!(run(level), run(Level::portable()), "{level:?}, {n}");
+            }
+        }
     }
 
     proptest! {
