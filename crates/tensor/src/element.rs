@@ -4,7 +4,9 @@ use burtorch_core::{Float, Scalar};
 use pulp::Simd;
 use pulp::bytemuck::Pod;
 
-use crate::kernels::math;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::transpose;
+use crate::kernels::{edges, math};
 
 /// The number types of tensors: `f32` and `f64`.
 pub trait Element: KernelElement {}
@@ -68,6 +70,16 @@ pub trait KernelElement: Float + Pod {
     /// The whole vectors at the front of a slice, and the numbers left over.
     #[must_use]
     fn vectors<S: Simd>(x: &[Self]) -> (&[Self::Vector<S>], &[Self]);
+    /// The larger of `a` and `b` in every lane; `a` where they cannot be compared.
+    #[must_use]
+    fn max_vectors<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
+    /// A vector with the numbers of `x`, as many as it has lanes; zeros beyond.
+    #[must_use]
+    fn load_part<S: Simd>(simd: S, x: &[Self]) -> Self::Vector<S>;
+
+    /// Writes the first lanes of a vector, as many as `x` has numbers.
+    fn store_part<S: Simd>(simd: S, x: &mut [Self], vector: Self::Vector<S>);
 
     /// The whole vectors at the front of a slice, and the numbers left over.
     #[must_use]
@@ -77,9 +89,20 @@ pub trait KernelElement: Float + Pod {
     #[must_use]
     fn numbers<S: Simd>(x: &[Self::Vector<S>]) -> &[Self];
 
+    /// The numbers of some vectors, to change.
+    #[must_use]
+    fn numbers_mut<S: Simd>(x: &mut [Self::Vector<S>]) -> &mut [Self];
+
     /// `self · a + b`, fused where the level has the instruction (elsewhere a fused product is a slow library call).
     #[must_use]
     fn fma<S: Simd>(self, a: Self, b: Self) -> Self;
+
+    /// Rows as columns.
+    #[must_use]
+    #[inline(always)]
+    fn transpose_square(rows: [[Self; 4]; 4]) -> [[Self; 4]; 4] {
+        std::array::from_fn(|i| rows.map(|row| row[i]))
+    }
 
     /// `eˣ`. f32: relative error below 2e-7, 0 below −86.9; f64: as the standard library.
     #[must_use]
@@ -110,6 +133,27 @@ impl KernelElement for f32 {
     #[inline(always)]
     fn add_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
         simd.add_f32s(a, b)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn transpose_square(rows: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
+        transpose::square(rows)
+    }
+
+    #[inline(always)]
+    fn max_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.max_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn load_part<S: Simd>(simd: S, x: &[f32]) -> S::f32s {
+        edges::load_f32(simd, x)
+    }
+
+    #[inline(always)]
+    fn store_part<S: Simd>(simd: S, x: &mut [f32], vector: S::f32s) {
+        edges::store_f32(simd, x, vector);
     }
 
     #[inline(always)]
@@ -150,6 +194,11 @@ impl KernelElement for f32 {
     #[inline(always)]
     fn numbers<S: Simd>(x: &[S::f32s]) -> &[f32] {
         pulp::bytemuck::cast_slice(x)
+    }
+
+    #[inline(always)]
+    fn numbers_mut<S: Simd>(x: &mut [S::f32s]) -> &mut [f32] {
+        pulp::bytemuck::cast_slice_mut(x)
     }
 
     #[inline(always)]
@@ -226,6 +275,21 @@ impl KernelElement for f64 {
     }
 
     #[inline(always)]
+    fn max_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+        simd.max_f64s(a, b)
+    }
+
+    #[inline(always)]
+    fn load_part<S: Simd>(simd: S, x: &[f64]) -> S::f64s {
+        edges::load_f64(simd, x)
+    }
+
+    #[inline(always)]
+    fn store_part<S: Simd>(simd: S, x: &mut [f64], vector: S::f64s) {
+        edges::store_f64(simd, x, vector);
+    }
+
+    #[inline(always)]
     fn vectors_mut<S: Simd>(x: &mut [f64]) -> (&mut [S::f64s], &mut [f64]) {
         S::as_mut_simd_f64s(x)
     }
@@ -233,6 +297,11 @@ impl KernelElement for f64 {
     #[inline(always)]
     fn numbers<S: Simd>(x: &[S::f64s]) -> &[f64] {
         pulp::bytemuck::cast_slice(x)
+    }
+
+    #[inline(always)]
+    fn numbers_mut<S: Simd>(x: &mut [S::f64s]) -> &mut [f64] {
+        pulp::bytemuck::cast_slice_mut(x)
     }
 
     #[inline(always)]

@@ -1,44 +1,11 @@
 //! Rows as vectors of the SIMD level, and a part of a vector at their end.
 
 use pulp::Simd;
-use pulp::bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 
 use crate::Element;
 
 /// Numbers in the widest vector: sixteen f32.
 pub(crate) const WIDEST_VECTOR: usize = 16;
-
-/// Fewer numbers than a vector has lanes, zeros behind them.
-///
-/// Half a vector, the commonest part, has a way of its own: its length is known to the compiler, which then needs no
-/// memory for it.
-#[inline(always)]
-pub(crate) fn load_part<T: Element, S: Simd>(x: &[T]) -> T::Vector<S> {
-    let half = size_of::<T::Vector<S>>() / size_of::<T>() / 2;
-    if x.len() == half {
-        let mut vector = [T::Vector::<S>::zeroed()];
-        cast_slice_mut::<_, T>(&mut vector)[..half].copy_from_slice(x);
-        return vector[0];
-    }
-    let mut vector = [T::Vector::<S>::zeroed()];
-    let lanes = cast_slice_mut::<_, T>(&mut vector).iter_mut();
-    lanes.zip(x).for_each(|(lane, &x)| *lane = x);
-    vector[0]
-}
-
-/// Puts the first lanes into `y`, which is shorter than a vector.
-#[inline(always)]
-pub(crate) fn store_part<T: Element, S: Simd>(y: &mut [T], vector: T::Vector<S>) {
-    let half = size_of::<T::Vector<S>>() / size_of::<T>() / 2;
-    if y.len() == half {
-        let lanes = [vector];
-        y.copy_from_slice(&cast_slice::<_, T>(&lanes)[..half]);
-        return;
-    }
-    let lanes = [vector];
-    let lanes = cast_slice::<_, T>(&lanes);
-    y.iter_mut().zip(lanes).for_each(|(y, &lane)| *y = lane);
-}
 
 /// `end + Σ f(x)` over the vectors of a row, lane by lane.
 #[inline(always)]
@@ -75,16 +42,16 @@ pub(crate) fn map<T: Element, S: Simd>(x: T::Vector<S>, f: impl Fn(T) -> T) -> T
 
 /// A row as whole vectors and a last one that the rest only begins to fill; the lanes behind are 0.
 #[inline(always)]
-pub(crate) fn split<T: Element, S: Simd>(row: &[T]) -> (&[T::Vector<S>], T::Vector<S>) {
+pub(crate) fn split<T: Element, S: Simd>(simd: S, row: &[T]) -> (&[T::Vector<S>], T::Vector<S>) {
     let (whole, rest) = T::vectors::<S>(row);
-    (whole, load_part::<T, S>(rest))
+    (whole, T::load_part(simd, rest))
 }
 
 /// 1 in the lanes of the last vector that [`split`] fills from a row of this width, and 0 in the others.
 #[inline(always)]
-pub(crate) fn ones<T: Element, S: Simd>(width: usize) -> T::Vector<S> {
+pub(crate) fn ones<T: Element, S: Simd>(simd: S, width: usize) -> T::Vector<S> {
     let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
-    load_part::<T, S>(&[T::ONE; WIDEST_VECTOR][..width % lanes])
+    T::load_part(simd, &[T::ONE; WIDEST_VECTOR][..width % lanes])
 }
 
 #[cfg(test)]
@@ -104,11 +71,11 @@ mod tests {
         fn with_simd<S: Simd>(self, simd: S) {
             for width in 0..70 {
                 let row: Vec<f32> = (1..=width).map(|i| i as f32).collect();
-                let (whole, end) = split::<f32, S>(&row);
+                let (whole, end) = split::<f32, S>(simd, &row);
                 let mut copy = vec![-1.0; width];
                 let (to, to_end) = f32::vectors_mut::<S>(&mut copy);
                 to.copy_from_slice(whole);
-                store_part::<f32, S>(to_end, end);
+                f32::store_part(simd, to_end, end);
                 assert_eq!(copy, row);
                 let sum = vector_sum::<f32, S>(simd, whole, end, |x| x);
                 assert_eq!(
@@ -116,7 +83,7 @@ mod tests {
                     width * (width + 1) / 2,
                     "lanes behind the row are 0"
                 );
-                let filled = f32::sum_lanes(simd, ones::<f32, S>(width)) as usize;
+                let filled = f32::sum_lanes(simd, ones::<f32, S>(simd, width)) as usize;
                 assert_eq!(
                     filled + whole.len() * f32::numbers::<S>(&[end]).len(),
                     width

@@ -5,18 +5,22 @@
 //! so that memory does not grow with T². Scores of future positions outside the block on the diagonal are never
 //! computed. Attention dropout multiplies the probabilities by a mask, as in GPT-2.
 //!
-//! Sixteen queries are worked on at a time and stand side by side in the lanes of the vectors: scores are stored with one
-//! row per key, so softmax and its gradient run down the rows without horizontal sums, and all products are calls of the
-//! matrix kernel on the input where it lies. Backward, with p the probabilities, m the mask factors and D = Σ dO · O of a
-//! query: `ds = p (m · (dO vᵀ) − D)/√d`, `dq = ds k`, `dk = dsᵀ q`, `dv = (p m)ᵀ dO`.
+//! As many queries as a vector has lanes are worked on side by side: scores are stored with one row per key, so softmax and
+//! its gradient run down the rows without horizontal sums, and keys and values are read where they lie. Backward, with p the
+//! probabilities, m the mask factors and D = Σⱼ pⱼ mⱼ (dO vⱼ) of a query: `ds = p (m · (dO vᵀ) − D)/√d`, `dq = ds k`,
+//! `dk = dsᵀ q`, `dv = (p m)ᵀ dO`.
 
 use burtorch_core::{Float, Number, Scalar};
 
 use super::{check_probability, mismatch};
-use crate::kernels::dispatch::kernel;
-use crate::kernels::gemm::{Destination, Matrix, gemm, panel_len};
+use pulp::{Simd, WithSimd};
+
+use crate::kernels::dispatch;
+use crate::kernels::gemm::{
+    Destination, Matrix, Multiply, lanes, multiply_columns, multiply_rows, panel_len,
+};
 use crate::kernels::random::Mask;
-use crate::kernels::rows::dot;
+use crate::kernels::transpose::transpose;
 use crate::{Context, Element, Op, Result, Run, Shape, View};
 
 /// Causal self-attention. Input: `[B, T, 3C]`, queries, keys and values side by side, head h in columns
@@ -31,8 +35,8 @@ pub struct CausalAttention {
     pub stream: u32,
 }
 
-/// Queries that are worked on side by side.
-const LANES: usize = 16;
+/// The most lanes of a vector: sixteen f32.
+const MOST_LANES: usize = 16;
 
 /// The sizes of one call.
 #[derive(Debug, Clone, Copy)]
@@ -57,177 +61,315 @@ impl Sizes {
         }
     }
 
+    /// 1/√width.
+    fn scale<T: Element>(&self) -> T {
+        T::ONE / T::from_usize(self.width).sqrt()
+    }
+
     /// Columns of the result; the input has three times as many.
     fn columns(&self) -> usize {
         self.heads * self.width
     }
 
-    /// Numbers of one block of scores.
-    fn scores(&self) -> usize {
-        self.time * LANES
-    }
-
-    /// Numbers of scratch memory for the products.
-    fn panel(&self) -> usize {
-        panel_len(self.width.max(self.time).max(LANES))
-    }
-
-    /// Each head's blocks of queries, in an order in which every block of a head comes after its predecessors.
-    fn blocks(self) -> impl Iterator<Item = Block> {
-        (0..self.sequences * self.heads).flat_map(move |number| {
-            (0..self.time).step_by(LANES).map(move |first| Block {
+    /// The blocks of `lanes` queries, in an order in which every block comes after its predecessors of the same sequence.
+    #[inline(always)]
+    fn blocks(self, lanes: usize) -> impl Iterator<Item = Block> {
+        (0..self.sequences).flat_map(move |sequence| {
+            (0..self.time).step_by(lanes).map(move |first| Block {
                 sizes: self,
-                sequence: number / self.heads,
-                head: number % self.heads,
+                sequence,
                 first,
-                lanes: (self.time - first).min(LANES),
+                queries: (self.time - first).min(lanes),
             })
         })
     }
 }
 
-/// Up to sixteen queries of one head of one sequence.
+/// Up to a vector of neighbouring queries of one sequence.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     sizes: Sizes,
     sequence: usize,
-    head: usize,
     /// Position of the first query.
     first: usize,
     /// Number of queries.
-    lanes: usize,
+    queries: usize,
 }
 
 impl Block {
     /// Positions that the block's queries see.
     fn keys(&self) -> usize {
-        self.first + self.lanes
+        self.first + self.queries
     }
 
-    /// Start of the query (part 0), key (1) or value (2) of a position in the input.
+    /// Start of the queries (part 0), keys (1) or values (2) of a position in the input.
     fn input(&self, part: usize, position: usize) -> usize {
         let row = self.sequence * self.sizes.time + position;
-        (3 * row + part) * self.sizes.columns() + self.head * self.sizes.width
+        (3 * row + part) * self.sizes.columns()
     }
 
     /// Start of a position's result.
     fn result(&self, position: usize) -> usize {
-        let row = self.sequence * self.sizes.time + position;
-        row * self.sizes.columns() + self.head * self.sizes.width
+        (self.sequence * self.sizes.time + position) * self.sizes.columns()
     }
 
-    /// The block's queries, `[lanes, width]`.
+    /// The block's queries of all heads, `[queries, C]`.
     fn queries<'a, T>(&self, x: &'a [T]) -> Matrix<'a, T> {
-        let x = &x[self.input(0, self.first)..];
-        Matrix::strided(x, self.lanes, self.sizes.width, 3 * self.sizes.columns())
+        let (x, columns) = (&x[self.input(0, self.first)..], self.sizes.columns());
+        Matrix::strided(x, self.queries, columns, 3 * columns)
     }
 
-    /// The keys (part 1) or values (2) that the block sees, `[keys, width]`.
-    fn seen<'a, T>(&self, part: usize, x: &'a [T]) -> Matrix<'a, T> {
-        let x = &x[self.input(part, 0)..];
-        Matrix::strided(x, self.keys(), self.sizes.width, 3 * self.sizes.columns())
+    /// The block's rows of the gradient of the result, `[queries, C]`.
+    fn results<'a, T>(&self, dy: &'a [T]) -> Matrix<'a, T> {
+        let dy = &dy[self.result(self.first)..];
+        Matrix::strided(dy, self.queries, self.sizes.columns(), self.sizes.columns())
     }
 
-    /// The block's rows of the result or of its gradient, `[lanes, width]`.
-    fn results<'a, T>(&self, y: &'a [T]) -> Matrix<'a, T> {
-        let y = &y[self.result(self.first)..];
-        Matrix::strided(y, self.lanes, self.sizes.width, self.sizes.columns())
+    /// The keys (part 1) or values (2) of one head that the block sees, `[keys, width]`.
+    fn seen<'a, T>(&self, part: usize, head: usize, x: &'a [T]) -> Matrix<'a, T> {
+        let Sizes { width, .. } = self.sizes;
+        let x = &x[self.input(part, 0) + head * width..];
+        Matrix::strided(x, self.keys(), width, 3 * self.sizes.columns())
     }
 
-    /// Scores or weights, `[keys, lanes]`.
-    fn scores<'a, T>(&self, scores: &'a [T]) -> Matrix<'a, T> {
-        Matrix::strided(
-            &scores[..self.keys() * LANES],
-            self.keys(),
-            self.lanes,
-            LANES,
-        )
+    /// Number of a head's first query of the block among all queries of all heads.
+    fn number(&self, head: usize) -> usize {
+        (self.sequence * self.sizes.heads + head) * self.sizes.time + self.first
     }
 
-    /// Number of the block's first query among all.
-    fn number(&self) -> usize {
-        (self.sequence * self.sizes.heads + self.head) * self.sizes.time + self.first
-    }
-
-    /// Whether the query in a lane does not see a key.
+    /// Overwrites what belongs to keys that come after the query of the lane.
     #[inline(always)]
-    fn hides(&self, key: usize, lane: usize) -> bool {
-        key > self.first + lane
+    fn hide<T: Element>(&self, rows: &mut [T], lanes: usize, value: T) {
+        let diagonal = rows[self.first * lanes..].chunks_exact_mut(lanes);
+        for (hidden, row) in diagonal.enumerate() {
+            for (lane, number) in row.iter_mut().enumerate() {
+                *number = if lane < hidden { value } else { *number };
+            }
+        }
     }
 
-    /// The mask factors of one key's row of weights.
+    /// Multiplies each key's row by its mask factors.
     #[inline(always)]
-    fn factors<T: Element>(&self, mask: &Mask, key: usize) -> [T; LANES] {
-        let start = self.number() * self.sizes.time + key;
-        std::array::from_fn(|lane| T::from_f64(mask.factor(start + lane * self.sizes.time)))
-    }
-}
-
-kernel! {
-    /// Turns products of keys and queries into masked softmax weights; the log-sum-exp of each query goes into `kept`.
-    fn weigh<'a, T>(scores: &'a mut [T], block: Block, scale: T, mask: Option<Mask>, kept: &'a mut [T]) {
-        let (rows, _) = scores.as_chunks_mut::<LANES>();
-        let mut top = [T::NEG_INFINITY; LANES];
-        for (key, row) in rows.iter_mut().enumerate() {
-            for lane in 0..LANES {
-                let score = if block.hides(key, lane) { T::NEG_INFINITY } else { row[lane] * scale };
-                row[lane] = score;
-                top[lane] = if score > top[lane] { score } else { top[lane] };
+    fn drop_out<T: Element>(&self, mask: Option<Mask>, head: usize, rows: &mut [T], lanes: usize) {
+        let Some(mask) = mask else { return };
+        for (key, row) in rows.chunks_exact_mut(lanes).enumerate() {
+            let start = self.number(head) * self.sizes.time + key;
+            for (lane, number) in row.iter_mut().enumerate() {
+                *number *= T::from_f64(mask.factor(start + lane * self.sizes.time));
             }
-        }
-        let mut total = [T::ZERO; LANES];
-        for row in rows.iter_mut() {
-            for lane in 0..LANES {
-                row[lane] = (row[lane] - top[lane]).exp_fast::<S>();
-                total[lane] += row[lane];
-            }
-        }
-        let share: [T; LANES] = std::array::from_fn(|lane| T::ONE / total[lane]);
-        for (key, row) in rows.iter_mut().enumerate() {
-            let factors = mask.as_ref().map_or([T::ONE; LANES], |mask| block.factors(mask, key));
-            for lane in 0..LANES {
-                row[lane] *= share[lane] * factors[lane];
-            }
-        }
-        for (lane, kept) in kept.iter_mut().enumerate() {
-            *kept = top[lane] + total[lane].ln();
         }
     }
 }
 
-kernel! {
-    /// Turns products of keys and queries in `scores` into weights times mask factors, and products of values and upstream
-    /// gradients in `slopes` into gradients of the products in `scores`. `inner` is D of each query.
-    fn weigh_backward<'a, T>(
-        scores: &'a mut [T], slopes: &'a mut [T], block: Block, scale: T, mask: Option<Mask>, kept: &'a [T], inner: [T; LANES]
+/// Rows of a matrix as columns side by side, times a factor: one vector for each column of the matrix.
+#[inline(always)]
+fn side_by_side<T: Element, S: Simd>(rows: Matrix<'_, T>, factor: T, columns: &mut [T]) {
+    transpose(rows, columns, lanes::<T, S>(), |target, x| {
+        *target = x * factor
+    });
+}
+
+/// Products of keys with a vector of queries: `sums[j] = Σ_d keys[j][d] · queries[d]`.
+#[inline(always)]
+fn multiply<T: Element, S: Simd>(simd: S, keys: Matrix<'_, T>, queries: &mut [T], sums: &mut [T]) {
+    let (queries, _) = T::vectors_mut::<S>(queries).0.as_chunks::<1>();
+    let lanes = lanes::<T, S>();
+    multiply_rows::<T, S, 8, 1>(simd, keys, queries, Destination::set(sums, lanes), lanes);
+}
+
+/// Sums over keys: `sums[d] = Σ_j weights[j] · values[j][d]`.
+#[inline(always)]
+fn mix<T: Element, S: Simd>(simd: S, values: Matrix<'_, T>, weights: &mut [T], sums: &mut [T]) {
+    let (weights, _) = T::vectors_mut::<S>(weights).0.as_chunks::<1>();
+    let (lanes, sums) = (lanes::<T, S>(), &mut sums[..]);
+    multiply_columns::<T, S, 8, 1>(
+        simd,
+        values.t(),
+        weights,
+        Destination::set(sums, lanes),
+        lanes,
+    );
+}
+
+/// Turns scores into exp(score − largest); the largest and one over the sum for each query.
+#[inline(always)]
+fn exponentials<T: Element, S: Simd>(simd: S, scores: &mut [T]) -> [T::Vector<S>; 2] {
+    let mut top = T::NEG_INFINITY.splat(simd);
+    for &mut score in T::vectors_mut::<S>(scores).0 {
+        top = T::max_vectors(simd, top, score);
+    }
+    for scores in scores.chunks_exact_mut(lanes::<T, S>()) {
+        for (score, &top) in scores.iter_mut().zip(T::numbers::<S>(&[top])) {
+            *score = (*score - top).exp_fast::<S>();
+        }
+    }
+    let mut total = T::ZERO.splat(simd);
+    for &mut exponential in T::vectors_mut::<S>(scores).0 {
+        total = T::add_vectors(simd, total, exponential);
+    }
+    let mut share = [total];
+    T::numbers_mut::<S>(&mut share)
+        .iter_mut()
+        .for_each(|total| *total = T::ONE / *total);
+    [top, share[0]]
+}
+
+struct Forward<'a, T> {
+    sizes: Sizes,
+    mask: Option<Mask>,
+    x: &'a [T],
+    y: &'a mut [T],
+    saved: &'a mut [T],
+    scratch: &'a mut [T],
+}
+
+impl<T: Element> WithSimd for Forward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (lanes, sizes) = (lanes::<T, S>(), self.sizes);
+        let len = sizes.columns() * lanes;
+        let (queries, rest) = self.scratch.split_at_mut(len);
+        let (results, weights) = rest.split_at_mut(len);
+        for block in sizes.blocks(lanes) {
+            side_by_side::<T, S>(block.queries(self.x), sizes.scale(), queries);
+            let heads = queries.chunks_exact_mut(sizes.width * lanes);
+            for (head, (queries, results)) in heads
+                .zip(results.chunks_exact_mut(sizes.width * lanes))
+                .enumerate()
+            {
+                let weights = &mut weights[..block.keys() * lanes];
+                multiply(simd, block.seen(1, head, self.x), queries, weights);
+                block.hide(weights, lanes, T::NEG_INFINITY);
+                let state = exponentials(simd, weights);
+                block.drop_out(self.mask, head, weights, lanes);
+                mix(simd, block.seen(2, head, self.x), weights, results);
+                let (top, share) = T::numbers::<S>(&state).split_at(lanes);
+                for result in T::vectors_mut::<S>(results).0 {
+                    *result = T::multiply_vectors(simd, *result, state[1]);
+                }
+                let saved = &mut self.saved[2 * block.number(head)..][..2 * block.queries];
+                let (tops, shares) = saved.split_at_mut(block.queries);
+                tops.copy_from_slice(&top[..block.queries]);
+                shares.copy_from_slice(&share[..block.queries]);
+            }
+            let results = Matrix::strided(results, sizes.columns(), block.queries, lanes);
+            let y = &mut self.y[block.result(block.first)..];
+            transpose(results, y, sizes.columns(), |y, result| *y = result);
+        }
+    }
+}
+
+struct Backward<'a, T> {
+    sizes: Sizes,
+    mask: Option<Mask>,
+    x: &'a [T],
+    saved: &'a [T],
+    dy: &'a [T],
+    dx: &'a mut [T],
+    scratch: &'a mut [T],
+    panel: &'a mut [T],
+}
+
+impl<T: Element> WithSimd for Backward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let (lanes, sizes) = (lanes::<T, S>(), self.sizes);
+        let (len, width) = (sizes.columns() * lanes, sizes.width * lanes);
+        let scratch = std::mem::take(&mut self.scratch);
+        let (queries, rest) = scratch.split_at_mut(len);
+        let (upstream, rest) = rest.split_at_mut(len);
+        let (weights, slopes) = rest.split_at_mut(sizes.time * lanes);
+        for block in sizes.blocks(lanes) {
+            let len = block.keys() * lanes;
+            let (weights, slopes) = (&mut weights[..len], &mut slopes[..len]);
+            side_by_side::<T, S>(block.queries(self.x), sizes.scale(), queries);
+            side_by_side::<T, S>(block.results(self.dy), T::ONE, upstream);
+            let heads = queries.chunks_exact_mut(width);
+            for (head, (queries, upstream)) in
+                heads.zip(upstream.chunks_exact_mut(width)).enumerate()
+            {
+                multiply(simd, block.seen(1, head, self.x), queries, weights);
+                multiply(simd, block.seen(2, head, self.x), upstream, slopes);
+                self.differentiate(simd, block, head, weights, slopes);
+                self.add_keys_and_values(simd, block, head, weights, slopes);
+                mix(simd, block.seen(1, head, self.x), slopes, queries);
+            }
+            let queries = Matrix::strided(queries, sizes.columns(), block.queries, lanes);
+            let dx = &mut self.dx[block.input(0, block.first)..];
+            transpose(queries, dx, 3 * sizes.columns(), |dx, x| *dx += x);
+        }
+    }
+}
+
+impl<T: Element> Backward<'_, T> {
+    /// Turns scores and products of values with upstream gradients into weights times mask factors, and gradients of the
+    /// products of queries and keys.
+    #[inline(always)]
+    fn differentiate<S: Simd>(
+        &self,
+        simd: S,
+        block: Block,
+        head: usize,
+        weights: &mut [T],
+        slopes: &mut [T],
     ) {
-        let mut log_total = [T::ZERO; LANES];
-        log_total[..kept.len()].copy_from_slice(kept);
-        let (rows, _) = scores.as_chunks_mut::<LANES>();
-        let (slopes, _) = slopes.as_chunks_mut::<LANES>();
-        for (key, (row, slopes)) in rows.iter_mut().zip(slopes).enumerate() {
-            let factors = mask.as_ref().map_or([T::ONE; LANES], |mask| block.factors(mask, key));
-            for lane in 0..LANES {
-                let score = row[lane] * scale - log_total[lane];
-                let score = if block.hides(key, lane) { T::NEG_INFINITY } else { score };
-                let weight = score.exp_fast::<S>();
-                slopes[lane] = weight * factors[lane].fma::<S>(slopes[lane], -inner[lane]) * scale;
-                row[lane] = weight * factors[lane];
+        let lanes = lanes::<T, S>();
+        block.hide(weights, lanes, T::NEG_INFINITY);
+        block.hide(slopes, lanes, T::ZERO);
+        block.drop_out(self.mask, head, slopes, lanes);
+        let saved = &self.saved[2 * block.number(head)..][..2 * block.queries];
+        let (top, share) = saved.split_at(block.queries);
+        let state = [T::load_part(simd, top), T::load_part(simd, share)];
+        let (top, share) = T::numbers::<S>(&state).split_at(lanes);
+        for weights in weights.chunks_exact_mut(lanes) {
+            for ((weight, &top), &share) in weights.iter_mut().zip(top).zip(share) {
+                *weight = (*weight - top).exp_fast::<S>() * share;
             }
         }
-    }
-}
-
-kernel! {
-    /// D of each query: upstream gradient times result.
-    fn inner_products<'a, T>(y: &'a [T], dy: &'a [T], block: Block) -> [T; LANES] {
-        let mut inner = [T::ZERO; LANES];
-        for (lane, inner) in inner[..block.lanes].iter_mut().enumerate() {
-            let start = block.result(block.first + lane);
-            let row = start..start + block.sizes.width;
-            *inner = dot::<T, S>(&y[row.clone()], &dy[row]);
+        let mut inner = T::ZERO.splat(simd);
+        let both = T::vectors_mut::<S>(weights).0.iter();
+        for (&weight, &mut slope) in both.zip(T::vectors_mut::<S>(slopes).0) {
+            inner = T::fma_vectors(simd, weight, slope, inner);
         }
-        inner
+        let inner = T::numbers::<S>(std::slice::from_ref(&inner));
+        let scale = self.sizes.scale::<T>();
+        let rows = weights.chunks_exact(lanes);
+        for (slopes, weights) in slopes.chunks_exact_mut(lanes).zip(rows) {
+            for ((slope, &weight), &inner) in slopes.iter_mut().zip(weights).zip(inner) {
+                *slope = weight * (*slope - inner) * scale;
+            }
+        }
+        block.drop_out(self.mask, head, weights, lanes);
+    }
+
+    /// Adds the gradients of one head's keys and values.
+    #[inline(always)]
+    fn add_keys_and_values<S: Simd>(
+        &mut self,
+        simd: S,
+        block: Block,
+        head: usize,
+        weights: &[T],
+        slopes: &[T],
+    ) {
+        let (lanes, Sizes { width, .. }) = (lanes::<T, S>(), self.sizes);
+        let per_key = |numbers| Matrix::strided(numbers, block.keys(), block.queries, lanes);
+        for (part, a, b) in [
+            (1, per_key(slopes), block.queries(self.x)),
+            (2, per_key(weights), block.results(self.dy)),
+        ] {
+            let c = &mut self.dx[block.input(part, 0) + head * width..];
+            simd.vectorize(Multiply {
+                a,
+                b: b.columns(head * width, width),
+                c: Destination::add(c, 3 * self.sizes.columns()),
+                panel: self.panel,
+            });
+        }
     }
 }
 
@@ -254,7 +396,7 @@ impl Op<1> for CausalAttention {
     }
 
     fn saved(&self, [x]: [Shape; 1]) -> usize {
-        x.rows() * self.heads
+        2 * x.rows() * self.heads
     }
 
     fn formula<S: Scalar>(&self, context: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
@@ -298,76 +440,41 @@ impl Op<1> for CausalAttention {
         saved: &mut [T],
     ) {
         let sizes = Sizes::new(x.shape, self.heads);
-        let mask = self.mask(&run.context);
-        let scale = T::ONE / T::from_usize(sizes.width).sqrt();
-        let (scores, panel) = run.scratch.take_two(sizes.scores(), sizes.panel());
-        for block in sizes.blocks() {
-            let scores = &mut scores[..block.keys() * LANES];
-            let kept = &mut saved[block.number()..][..block.lanes];
-            let products = Destination::set(scores, LANES);
-            gemm(
-                block.seen(1, x.data),
-                block.queries(x.data).t(),
-                products,
-                panel,
-            );
-            weigh(scores, block, scale, mask, kept);
-            let results = Destination::set(&mut y[block.result(block.first)..], sizes.columns());
-            gemm(
-                block.scores(scores).t(),
-                block.seen(2, x.data),
-                results,
-                panel,
-            );
-        }
+        dispatch::arch().dispatch(Forward {
+            sizes,
+            mask: self.mask(&run.context),
+            x: x.data,
+            y,
+            saved,
+            scratch: run
+                .scratch
+                .take((2 * sizes.columns() + sizes.time) * MOST_LANES),
+        });
     }
 
     fn backward<T: Element>(
         &self,
         run: &mut Run<'_, T>,
         [x]: [View<'_, T>; 1],
-        y: &[T],
+        _: &[T],
         saved: &[T],
         dy: &[T],
         [dx]: [Option<&mut [T]>; 1],
     ) {
         let Some(dx) = dx else { return };
         let sizes = Sizes::new(x.shape, self.heads);
-        let mask = self.mask(&run.context);
-        let scale = T::ONE / T::from_usize(sizes.width).sqrt();
-        let stride = 3 * sizes.columns();
-        let (scratch, panel) = run.scratch.take_two(2 * sizes.scores(), sizes.panel());
-        let (scores, slopes) = scratch.split_at_mut(sizes.scores());
-        for block in sizes.blocks() {
-            let (queries, upstream) = (block.queries(x.data), block.results(dy));
-            let len = block.keys() * LANES;
-            let (scores, slopes) = (&mut scores[..len], &mut slopes[..len]);
-            let kept = &saved[block.number()..][..block.lanes];
-            gemm(
-                block.seen(1, x.data),
-                queries.t(),
-                Destination::set(scores, LANES),
-                panel,
-            );
-            gemm(
-                block.seen(2, x.data),
-                upstream.t(),
-                Destination::set(slopes, LANES),
-                panel,
-            );
-            let inner = inner_products(y, dy, block);
-            weigh_backward(scores, slopes, block, scale, mask, kept, inner);
-            let mut add =
-                |a, b, start| gemm(a, b, Destination::add(&mut dx[start..], stride), panel);
-            let (weights, slopes) = (block.scores(scores), block.scores(slopes));
-            add(
-                slopes.t(),
-                block.seen(1, x.data),
-                block.input(0, block.first),
-            );
-            add(slopes, queries, block.input(1, 0));
-            add(weights, upstream, block.input(2, 0));
-        }
+        let len = 2 * (sizes.columns() + sizes.time) * MOST_LANES;
+        let (scratch, panel) = run.scratch.take_two(len, panel_len(MOST_LANES));
+        dispatch::arch().dispatch(Backward {
+            sizes,
+            mask: self.mask(&run.context),
+            x: x.data,
+            saved,
+            dy,
+            dx,
+            scratch,
+            panel,
+        });
     }
 }
 

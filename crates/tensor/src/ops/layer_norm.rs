@@ -12,7 +12,7 @@ use super::mismatch;
 use crate::kernels::dispatch::arch;
 use crate::kernels::elementwise::add_into;
 use crate::kernels::rows::BLOCK;
-use crate::kernels::vectors::{WIDEST_VECTOR, load_part, ones, split, store_part, vector_sum};
+use crate::kernels::vectors::{WIDEST_VECTOR, ones, split, vector_sum};
 use crate::{Context, Element, Error, Op, Result, Run, Shape, View};
 
 /// Normalises each row. Inputs: x `[.., C]`, gain `[C]` and, if given, bias `[C]` → as x.
@@ -75,7 +75,7 @@ impl<T: Element> Normalise<'_, T> {
 fn means<T: Element, S: Simd>(simd: S, x: &[T], width: usize, saved: &mut [[T; 2]]) {
     let share = T::ONE / T::from_usize(width);
     for (x, [mean, _]) in x.chunks_exact(width).zip(saved) {
-        let (x, end) = split::<T, S>(x);
+        let (x, end) = split::<T, S>(simd, x);
         *mean = share * T::sum_lanes(simd, vector_sum::<T, S>(simd, x, end, |x| x));
     }
 }
@@ -85,9 +85,9 @@ fn means<T: Element, S: Simd>(simd: S, x: &[T], width: usize, saved: &mut [[T; 2
 fn variances<T: Element, S: Simd>(simd: S, x: &[T], width: usize, saved: &mut [[T; 2]]) {
     let share = T::ONE / T::from_usize(width);
     // Lanes behind the row are 0, so it is from 0 that their distance is taken.
-    let within = ones::<T, S>(width);
+    let within = ones::<T, S>(simd, width);
     for (x, [mean, variance]) in x.chunks_exact(width).zip(saved) {
-        let (x, end) = split::<T, S>(x);
+        let (x, end) = split::<T, S>(simd, x);
         let mean = mean.splat(simd);
         let square = |x, mean| {
             let distance = T::subtract_vectors(simd, x, mean);
@@ -110,13 +110,13 @@ fn outputs<T: Element, S: Simd>(
     y: &mut [T],
 ) {
     let width = gain.len();
-    let (gain, gain_end) = split::<T, S>(gain);
-    let (bias_vectors, bias_end) = split::<T, S>(bias.unwrap_or_default());
+    let (gain, gain_end) = split::<T, S>(simd, gain);
+    let (bias_vectors, bias_end) = split::<T, S>(simd, bias.unwrap_or_default());
     let rows = x.chunks_exact(width).zip(y.chunks_exact_mut(width));
     for ((x, y), [mean, scale]) in rows.zip(saved) {
         let (mean, scale) = (mean.splat(simd), scale.splat(simd));
         let normal = |x| T::multiply_vectors(simd, T::subtract_vectors(simd, x, mean), scale);
-        let (x, x_end) = split::<T, S>(x);
+        let (x, x_end) = split::<T, S>(simd, x);
         let (y, y_end) = T::vectors_mut::<S>(y);
         if bias.is_some() {
             for (((y, &x), &gain), &bias) in y.iter_mut().zip(x).zip(gain).zip(bias_vectors) {
@@ -127,7 +127,8 @@ fn outputs<T: Element, S: Simd>(
                 *y = T::multiply_vectors(simd, normal(x), gain);
             }
         }
-        store_part::<T, S>(
+        T::store_part(
+            simd,
             y_end,
             T::fma_vectors(simd, normal(x_end), gain_end, bias_end),
         );
@@ -211,14 +212,14 @@ fn sums<T: Element, S: Simd>(
 ) {
     let width = gain.len();
     let share = T::ONE / T::from_usize(width);
-    let (gain, gain_end) = split::<T, S>(gain);
+    let (gain, gain_end) = split::<T, S>(simd, gain);
     let (gain_sums, _) = T::vectors_mut::<S>(gain_sums);
     let (gain_sums, gain_sums_end) = gain_sums.split_at_mut(gain.len());
     let rows = x.chunks_exact(width).zip(dy.chunks_exact(width));
     for (((x, dy), [mean, scale]), means) in rows.zip(saved).zip(means) {
         let (mean, scale) = (mean.splat(simd), scale.splat(simd));
         let normal = |x| T::multiply_vectors(simd, T::subtract_vectors(simd, x, mean), scale);
-        let ((x, x_end), (dy, dy_end)) = (split::<T, S>(x), split::<T, S>(dy));
+        let ((x, x_end), (dy, dy_end)) = (split::<T, S>(simd, x), split::<T, S>(simd, dy));
         let mut h_sum = T::multiply_vectors(simd, dy_end, gain_end);
         let mut product_sum = T::multiply_vectors(simd, h_sum, normal(x_end));
         for (((&x, &dy), &gain), gain_sum) in x.iter().zip(dy).zip(gain).zip(&mut *gain_sums) {
@@ -239,7 +240,7 @@ fn sums<T: Element, S: Simd>(
 fn add_rows<T: Element, S: Simd>(simd: S, x: &[T], width: usize, sums: &mut [T]) {
     let (sums, _) = T::vectors_mut::<S>(sums);
     for x in x.chunks_exact(width) {
-        let (x, end) = split::<T, S>(x);
+        let (x, end) = split::<T, S>(simd, x);
         for (sum, &x) in sums.iter_mut().zip(x) {
             *sum = T::add_vectors(simd, *sum, x);
         }
@@ -261,7 +262,7 @@ fn add_input_gradient<T: Element, S: Simd>(
     dx: &mut [T],
 ) {
     let width = gain.len();
-    let (gain, gain_end) = split::<T, S>(gain);
+    let (gain, gain_end) = split::<T, S>(simd, gain);
     let rows = x
         .chunks_exact(width)
         .zip(dy.chunks_exact(width))
@@ -278,13 +279,13 @@ fn add_input_gradient<T: Element, S: Simd>(
             let rest = T::fma_vectors(simd, distance, b, T::add_vectors(simd, dx, a));
             T::fma_vectors(simd, h, scale, rest)
         };
-        let ((x, x_end), (dy, dy_end)) = (split::<T, S>(x), split::<T, S>(dy));
+        let ((x, x_end), (dy, dy_end)) = (split::<T, S>(simd, x), split::<T, S>(simd, dy));
         let (dx, dx_end) = T::vectors_mut::<S>(dx);
         for (((dx, &x), &dy), &gain) in dx.iter_mut().zip(x).zip(dy).zip(gain) {
             *dx = add_to(*dx, x, dy, gain);
         }
-        let end = add_to(load_part::<T, S>(dx_end), x_end, dy_end, gain_end);
-        store_part::<T, S>(dx_end, end);
+        let end = add_to(T::load_part(simd, dx_end), x_end, dy_end, gain_end);
+        T::store_part(simd, dx_end, end);
     }
 }
 
