@@ -1,4 +1,4 @@
-//! Vectors of which a slice has only some numbers: loads and stores with a mask, the only unsafe code of the crate.
+//! Vectors of which a slice has only some numbers: loads and stores with a mask, the one thing the compiler does badly by itself.
 //!
 //! Matrices of 24 columns, and heads of 4, end within a vector of 16. Copying the rest number by number, or by a call of
 //! memcpy, took half of the time of such products.
