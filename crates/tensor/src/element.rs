@@ -70,9 +70,6 @@ pub trait KernelElement: Float + Pod {
     /// The whole vectors at the front of a slice, and the numbers left over.
     #[must_use]
     fn vectors<S: Simd>(x: &[Self]) -> (&[Self::Vector<S>], &[Self]);
-    /// The larger of `a` and `b` in every lane; `a` where they cannot be compared.
-    #[must_use]
-    fn max_vectors<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
 
     /// A vector with the numbers of `x`, as many as it has lanes; zeros beyond.
     #[must_use]
@@ -139,11 +136,6 @@ impl KernelElement for f32 {
     #[inline(always)]
     fn transpose_square(rows: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
         transpose::square(rows)
-    }
-
-    #[inline(always)]
-    fn max_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
-        simd.max_f32s(a, b)
     }
 
     #[inline(always)]
@@ -252,11 +244,6 @@ impl KernelElement for f64 {
     #[inline(always)]
     fn multiply_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
         simd.mul_f64s(a, b)
-    }
-
-    #[inline(always)]
-    fn max_vectors<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
-        simd.max_f64s(a, b)
     }
 
     #[inline(always)]

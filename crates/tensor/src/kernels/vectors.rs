@@ -1,6 +1,7 @@
 //! Rows as vectors of the SIMD level, and a part of a vector at their end.
 
 use pulp::Simd;
+use pulp::bytemuck::cast_slice_mut;
 
 use crate::Element;
 
