@@ -3,8 +3,7 @@
 use std::convert::Infallible;
 
 use anyhow::Result;
-use burtorch_core::lanes::Lanes;
-use burtorch_core::{Error, Mark, NodeId, Scalar, Tape};
+use burtorch_core::{Error, Run, Scalar, Tape, Var};
 
 use super::ours::{self, Formula};
 use super::rivals::{self, Recording, Rival};
@@ -27,25 +26,29 @@ fn weights() -> [f64; WEIGHTS] {
     std::array::from_fn(|i| scattered(3 * i + 1) * 0.3)
 }
 
-/// The network: the weights come row by row, each row followed by its bias.
-fn network<S: Scalar<Primal = f64>>(weights: impl IntoIterator<Item = S>) -> S {
-    let mut weights = weights.into_iter();
-    let mut next = || weights.next().unwrap_or(S::constant(f64::NAN));
-    let hidden: [S; HIDDEN] = layer(&inputs().map(S::constant), &mut next);
-    let hidden: [S; HIDDEN] = layer(&hidden, &mut next);
-    neuron(&hidden, &mut next)
+/// The matrix of the next layer, row by row, its biases, and what belongs to the layers behind it.
+fn next_layer<T>(weights: &[T], inputs: usize, outputs: usize) -> (&[T], &[T], &[T]) {
+    let (matrix, rest) = weights.split_at(inputs * outputs);
+    let (biases, rest) = rest.split_at(outputs);
+    (matrix, biases, rest)
 }
 
-fn layer<S: Scalar, const I: usize, const O: usize>(
+/// The network.
+fn network<S: Scalar<Primal = f64>>(weights: &[S]) -> S {
+    let (hidden, rest) = layer::<S, INPUTS, HIDDEN>(weights, &inputs().map(S::constant));
+    let (hidden, last) = layer::<S, HIDDEN, HIDDEN>(rest, &hidden.map(S::tanh));
+    let ([y], _) = layer(last, &hidden.map(S::tanh));
+    y
+}
+
+/// A layer, and the weights behind its own.
+fn layer<'a, S: Scalar, const I: usize, const O: usize>(
+    weights: &'a [S],
     x: &[S; I],
-    next: &mut impl FnMut() -> S,
-) -> [S; O] {
-    std::array::from_fn(|_| neuron(x, next).tanh())
-}
-
-fn neuron<S: Scalar, const I: usize>(x: &[S; I], next: &mut impl FnMut() -> S) -> S {
-    let row: [S; I] = std::array::from_fn(|_| next());
-    S::dot_bias(&row, x, next())
+) -> ([S; O], &'a [S]) {
+    let (matrix, biases, rest) = next_layer(weights, I, O);
+    let neuron = |i: usize| S::dot_bias(&matrix[i * I..][..I], x, biases[i]);
+    (std::array::from_fn(neuron), rest)
 }
 
 #[derive(Clone, Copy)]
@@ -53,31 +56,32 @@ struct Network;
 
 impl Formula<WEIGHTS> for Network {
     fn of<S: Scalar<Primal = f64>>(self, weights: &[S; WEIGHTS]) -> S {
-        network(weights.iter().copied())
+        network(weights)
     }
 }
 
 impl Recording for Network {
     fn record<V: Rival>(&self, weights: &[V]) -> V {
-        let (first, rest) = weights.split_at(HIDDEN * (INPUTS + 1));
-        let (second, last) = rest.split_at(HIDDEN * (HIDDEN + 1));
+        let (matrix, biases, rest) = next_layer(weights, INPUTS, HIDDEN);
         let inputs = inputs();
-        let hidden: Vec<V> = first
-            .chunks(INPUTS + 1)
-            .map(|row| {
-                let products = row[..INPUTS].iter().zip(inputs).map(|(&w, x)| w * x);
-                products
-                    .fold(row[INPUTS], |sum, product| sum + product)
-                    .tanh()
+        let rows = matrix.chunks(INPUTS).zip(biases);
+        let hidden: Vec<V> = rows
+            .map(|(row, &bias)| {
+                let products = row.iter().zip(inputs).map(|(&w, x)| w * x);
+                products.fold(bias, |sum, product| sum + product).tanh()
             })
             .collect();
-        let neuron = |row: &[V], x: &[V]| {
-            let products = row[..HIDDEN].iter().zip(x).map(|(&w, &x)| w * x);
-            products.fold(row[HIDDEN], |sum, product| sum + product)
+        let neuron = |row: &[V], bias: V, x: &[V]| {
+            let products = row.iter().zip(x).map(|(&w, &x)| w * x);
+            products.fold(bias, |sum, product| sum + product)
         };
-        let rows = second.chunks(HIDDEN + 1);
-        let hidden: Vec<V> = rows.map(|row| neuron(row, &hidden).tanh()).collect();
-        neuron(last, &hidden)
+        let (matrix, biases, rest) = next_layer(rest, HIDDEN, HIDDEN);
+        let rows = matrix.chunks(HIDDEN).zip(biases);
+        let hidden: Vec<V> = rows
+            .map(|(row, &bias)| neuron(row, bias, &hidden).tanh())
+            .collect();
+        let (row, bias, _) = next_layer(rest, HIDDEN, 1);
+        neuron(row, bias[0], &hidden)
     }
 }
 
@@ -93,90 +97,99 @@ fn dot<const I: usize>(row: &[f64], x: &[f64; I]) -> f64 {
 }
 
 /// One layer forward.
-fn forward<const I: usize, const O: usize>(weights: &[f64], x: &[f64; I]) -> [f64; O] {
-    let mut rows = weights.chunks_exact(I + 1);
-    std::array::from_fn(|_| rows.next().map_or(f64::NAN, |row| dot(row, x) + row[I]))
+fn forward<const I: usize, const O: usize>(
+    matrix: &[f64],
+    biases: &[f64],
+    x: &[f64; I],
+) -> [f64; O] {
+    let mut rows = matrix.chunks_exact(I).zip(biases);
+    std::array::from_fn(|_| rows.next().map_or(f64::NAN, |(row, b)| dot(row, x) + b))
 }
 
-/// One layer backward: writes the gradient of its weights and returns that of its inputs.
-fn backward<const I: usize, const O: usize>(
-    weights: &[f64],
+/// One layer backward: writes the gradient of its matrix and returns that of its inputs.
+fn backward<const I: usize>(
+    matrix: &[f64],
     x: &[f64; I],
-    outer: &[f64; O],
+    outer: &[f64],
     gradient: &mut [f64],
 ) -> [f64; I] {
     let mut inner = [0.0; I];
-    let rows = weights
-        .chunks_exact(I + 1)
-        .zip(gradient.chunks_exact_mut(I + 1));
+    let rows = matrix.chunks_exact(I).zip(gradient.chunks_exact_mut(I));
     for ((row, gradient), &outer) in rows.zip(outer) {
         for i in 0..I {
             gradient[i] = outer * x[i];
             inner[i] += outer * row[i];
         }
-        gradient[I] = outer;
     }
     inner
 }
 
 fn by_hand(weights: &[f64; WEIGHTS], gradient: &mut [f64; WEIGHTS]) -> f64 {
-    let (first, rest) = weights.split_at(HIDDEN * (INPUTS + 1));
-    let (second, last) = rest.split_at(HIDDEN * (HIDDEN + 1));
     let x = inputs();
-    let a: [f64; HIDDEN] = forward(first, &x).map(f64::tanh);
-    let b: [f64; HIDDEN] = forward(second, &a).map(f64::tanh);
-    let [y] = forward(last, &b);
+    let (first, biases, rest) = next_layer(weights, INPUTS, HIDDEN);
+    let a: [f64; HIDDEN] = forward(first, biases, &x).map(f64::tanh);
+    let (second, biases, rest) = next_layer(rest, HIDDEN, HIDDEN);
+    let b: [f64; HIDDEN] = forward(second, biases, &a).map(f64::tanh);
+    let (last, biases, _) = next_layer(rest, HIDDEN, 1);
+    let [y] = forward(last, biases, &b);
 
-    let (to_first, rest) = gradient.split_at_mut(HIDDEN * (INPUTS + 1));
-    let (to_second, to_last) = rest.split_at_mut(HIDDEN * (HIDDEN + 1));
+    let (to_first, rest) = gradient.split_at_mut(INPUTS * HIDDEN);
+    let (to_first_biases, rest) = rest.split_at_mut(HIDDEN);
+    let (to_second, rest) = rest.split_at_mut(HIDDEN * HIDDEN);
+    let (to_second_biases, rest) = rest.split_at_mut(HIDDEN);
+    let (to_last, to_last_bias) = rest.split_at_mut(HIDDEN);
+    to_last_bias[0] = 1.0;
     let to_b = backward(last, &b, &[1.0], to_last);
     let outer: [f64; HIDDEN] = std::array::from_fn(|i| to_b[i] * (1.0 - b[i] * b[i]));
+    to_second_biases.copy_from_slice(&outer);
     let to_a = backward(second, &a, &outer, to_second);
     let outer: [f64; HIDDEN] = std::array::from_fn(|i| to_a[i] * (1.0 - a[i] * a[i]));
+    to_first_biases.copy_from_slice(&outer);
     backward(first, &x, &outer, to_first);
     y
 }
 
-/// A tape with the weights before a mark, where parameters stay; the network is recorded afresh behind it.
-struct Recorder<T> {
-    tape: Tape<T>,
-    first: NodeId,
-    mark: Mark,
+/// The network from runs of nodes.
+fn network_of_runs<'t, T: Scalar<Primal = f64>>(
+    tape: &'t Tape<T>,
+    weights: Run<'t, T>,
+) -> Var<'t, T> {
+    let layer = |weights: Run<'t, T>, x: Run<'t, T>, outputs: usize| {
+        let (matrix, rest) = weights.split_at(x.len() * outputs);
+        let (biases, rest) = rest.split_at(outputs);
+        (matrix.affine(x, biases), rest)
+    };
+    let (hidden, rest) = layer(weights, tape.constants(&inputs().map(T::constant)), HIDDEN);
+    let (hidden, rest) = layer(rest, hidden.tanh(), HIDDEN);
+    layer(rest, hidden.tanh(), 1).0.sum()
 }
 
-impl<T: Scalar<Primal = f64>> Recorder<T> {
-    fn new(weights: &[T]) -> Result<Self, Error> {
-        let tape = Tape::new();
-        let first = tape.vars(weights)[0].id()?;
-        let mark = tape.mark();
-        Ok(Self { tape, first, mark })
-    }
-
-    fn gradient(&mut self, weights: &[T], gradient: &mut [T]) -> Result<T, Error> {
-        self.tape.rewind(self.mark)?;
-        self.tape.zero_grads();
-        let y = network(self.tape.handles(self.first, weights));
-        y.backward()?;
-        gradient.fill(T::constant(0.0));
-        self.tape.add_grads(self.first, gradient)?;
-        Ok(y.value())
-    }
+/// Records the network afresh, weights and all.
+fn gradient<T: Scalar<Primal = f64>>(
+    tape: &mut Tape<T>,
+    weights: &[T],
+    gradient: &mut [T],
+) -> Result<T, Error> {
+    tape.clear();
+    let weights = tape.run(weights);
+    let y = network_of_runs(tape, weights);
+    y.backward()?;
+    weights.grads(gradient)?;
+    Ok(y.value())
 }
 
-fn tape() -> Result<Contender> {
-    let mut recorder = Recorder::new(&weights())?;
-    let contender = Contender::of_many("tape", Author::Ours, weights(), move |x, gradient| {
-        recorder.gradient(x, gradient)
-    });
-    Ok(contender)
+fn tape() -> Contender {
+    let mut tape = Tape::new();
+    Contender::of_many("tape", Author::Ours, weights(), move |x, out| {
+        gradient(&mut tape, x, out)
+    })
 }
 
-fn lanes8() -> Result<Contender> {
-    let mut recorder = Recorder::new(&weights().map(Lanes::splat))?;
-    let contender = ours::in_lanes::<8>("lanes8", &weights(), move |x, gradient| {
-        recorder.gradient(x, gradient)
-    });
-    Ok(contender)
+fn lanes8() -> Contender {
+    let mut tape = Tape::new();
+    ours::in_lanes::<8>("lanes8", &weights(), move |x, out| {
+        gradient(&mut tape, x, out)
+    })
 }
 
 pub(super) fn contest() -> Result<Contest> {
@@ -185,9 +198,9 @@ pub(super) fn contest() -> Result<Contest> {
     });
     let mut contenders = vec![hand];
     contenders.extend(rivals::contenders(Network, weights()));
-    contenders.push(tape()?);
+    contenders.push(tape());
     contenders.extend(ours::programs(Network, weights())?);
-    contenders.push(lanes8()?);
+    contenders.push(lanes8());
     Ok(Contest {
         expected: ours::expected(weights(), |x| {
             let mut gradient = x;

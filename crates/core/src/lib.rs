@@ -24,6 +24,7 @@
 //! - [`value_and_grad`] is the same in one line; [`gradcheck`] compares a gradient with differences of the function.
 //! - [`Tape`] explains recording, marks, and gradients that add up; [`Var`] which values have a gradient of their own.
 //! - [`StackTape`] is a tape of fixed size that the compiler can turn into straight-line code: small graphs in a few nanoseconds.
+//! - [`Run`]s are variables one after the other: layers of networks and dot products at little more than they cost by hand.
 //! - [`Scalar`] lists the ops. [`graph::Graph`] is a recording to draw and look through.
 //! - [`find_non_finite`](graph::find_non_finite) names the op, label and line that an infinity or NaN comes from.
 //! - [`Dual`] numbers carry a derivative along: [`jvp`] and [`jacobian_forward`] with them, [`jacobian`] by a tape.
@@ -110,7 +111,7 @@ pub use program::Program;
 pub use save::{load_numbers, save_gradients, save_numbers, save_values};
 pub use scalar::{Number, Operators, Scalar};
 pub use stack::{StackTape, StackVar};
-pub use tape::{Mark, NodeId, Tape};
+pub use tape::{Mark, NodeId, Run, Tape};
 pub use var::Var;
 
 /// The value and the gradient of a function at `x`.

@@ -171,6 +171,16 @@ pub trait Scalar:
         xs
     }
 
+    /// Puts f(x) in the place of every x and the derivatives into `slopes`: side by side where that is faster, so that last digits
+    /// may differ from those of the function of one number.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn map_each(f: impl Function, xs: &mut [Self], slopes: &mut [Self]) {
+        for (x, slope) in xs.iter_mut().zip(slopes) {
+            (*x, *slope) = f.at(*x);
+        }
+    }
+
     unary_rows! { declare_unary }
 
     /// xⁿ. Derivative n·xⁿ⁻¹, which is 0 for n = 0 also at x = 0.
@@ -199,6 +209,16 @@ pub trait Scalar:
     #[track_caller]
     fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self;
 }
+
+/// A function of one number.
+#[doc(hidden)]
+pub trait Function: Copy {
+    /// Its value and its derivative.
+    fn at<S: Scalar>(self, x: S) -> (S, S);
+}
+
+/// How many plain numbers a function is computed of at once.
+const SIDE_BY_SIDE: usize = 8;
 
 /// Turns the rows of ops with one argument into methods of a plain number.
 macro_rules! float_unary {
@@ -276,6 +296,18 @@ macro_rules! float_scalar {
             #[inline(always)]
             fn exp_each<const N: usize>(xs: [Self; N]) -> [Self; N] {
                 Lanes::from(xs).exp().to_array()
+            }
+
+            #[inline(always)]
+            fn map_each(f: impl Function, xs: &mut [Self], slopes: &mut [Self]) {
+                let groups = xs.chunks_mut(SIDE_BY_SIDE);
+                for (xs, slopes) in groups.zip(slopes.chunks_mut(SIDE_BY_SIDE)) {
+                    let mut lanes = [0.0; SIDE_BY_SIDE];
+                    lanes[..xs.len()].copy_from_slice(xs);
+                    let (y, slope) = f.at(Lanes::from(lanes));
+                    xs.copy_from_slice(&y.to_array()[..xs.len()]);
+                    slopes.copy_from_slice(&slope.to_array()[..slopes.len()]);
+                }
             }
 
             unary_rows! { float_unary }

@@ -8,9 +8,13 @@ use crate::ops::constant;
 use crate::scalar::Scalar;
 use crate::var::Var;
 
+mod groups;
+mod kernels;
+mod run;
 mod storage;
 mod unchecked;
 
+pub use run::Run;
 use storage::Storage;
 
 /// The node of all constants. Its gradient means nothing and is never read.

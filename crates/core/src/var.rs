@@ -168,6 +168,11 @@ impl<'t, T: Scalar> Var<'t, T> {
         self.unary("custom", value, derivative)
     }
 
+    /// The node that the handle is, if it is one.
+    pub(crate) fn as_node(self) -> Option<u32> {
+        self.exact.then_some(self.node)
+    }
+
     /// The tape and node, if the handle is its node.
     fn own_node(self) -> Result<(&'t Tape<T>, u32), Error> {
         // Not `ok_or`, which makes an error to drop it again.
@@ -284,7 +289,7 @@ impl<'t, T: Scalar> Var<'t, T> {
     /// memory, with all handles that may take its place.
     #[cold]
     #[inline(never)]
-    fn fault(error: Error, inputs: impl Iterator<Item = Self>) {
+    pub(crate) fn fault(error: Error, inputs: impl Iterator<Item = Self>) {
         for tape in inputs.filter_map(|x| x.tape) {
             tape.fault(error.clone());
         }

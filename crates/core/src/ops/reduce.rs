@@ -7,7 +7,7 @@ use crate::float::Float;
 use crate::ops::{constant, where_zero};
 use crate::scalar::Scalar;
 
-/// Terms that are added one after the other before sums are combined in pairs.
+/// Terms that are added before sums are combined in pairs.
 const BLOCK: usize = 128;
 
 /// Exponentials that are computed in one go.
@@ -16,24 +16,89 @@ const TOGETHER: usize = 4;
 /// Exponentials that are computed before they are added.
 const AHEAD: usize = 2 * TOGETHER;
 
-/// Σ x(i) for i < n, added pairwise: the partial sums of equally many blocks wait on a small stack for each other.
-#[inline(always)]
-pub(crate) fn sum<T: Scalar>(n: usize, mut x: impl FnMut(usize) -> T) -> T {
-    // Loops, not folds: they are compiled into their callers, hence for the vectors that those are compiled for.
-    let mut run = |start: usize, end: usize| {
-        let mut sum = constant::<T>(0.0);
-        for i in start..end {
-            sum += x(i);
+/// Sums that are kept side by side within a block, so that additions need not wait for each other and fill vectors.
+const SUMS: usize = 8;
+
+/// Terms to be added in blocks. A trait, not a closure, because what is marked to be compiled into its callers is compiled for the
+/// vectors that those are compiled for, and long closures are not.
+trait Terms<T> {
+    /// The terms from `start` on, as many as there are sums side by side.
+    fn group(&mut self, start: usize) -> [T; SUMS];
+    fn term(&mut self, i: usize) -> T;
+}
+
+/// x(i).
+struct Each<F>(F);
+
+impl<T: Scalar, F: FnMut(usize) -> T> Terms<T> for Each<F> {
+    #[inline(always)]
+    fn group(&mut self, start: usize) -> [T; SUMS] {
+        let mut group = [constant(0.0); SUMS];
+        for (lane, term) in group.iter_mut().enumerate() {
+            *term = self.0(start + lane);
         }
-        sum
-    };
+        group
+    }
+    #[inline(always)]
+    fn term(&mut self, i: usize) -> T {
+        self.0(i)
+    }
+}
+
+/// aᵢbᵢ, with one look at the lengths for each group.
+struct Products<'a, T>(&'a [T], &'a [T]);
+
+impl<T: Scalar> Terms<T> for Products<'_, T> {
+    #[inline(always)]
+    fn group(&mut self, start: usize) -> [T; SUMS] {
+        let (a, b) = (&self.0[start..][..SUMS], &self.1[start..][..SUMS]);
+        let mut group = [constant(0.0); SUMS];
+        for (lane, term) in group.iter_mut().enumerate() {
+            *term = a[lane] * b[lane];
+        }
+        group
+    }
+    #[inline(always)]
+    fn term(&mut self, i: usize) -> T {
+        self.0[i] * self.1[i]
+    }
+}
+
+/// The sum of the terms from `start` to `end`.
+#[inline(always)]
+fn sum_of_block<T: Scalar>(mut start: usize, end: usize, terms: &mut impl Terms<T>) -> T {
+    let mut total = constant::<T>(0.0);
+    if end - start >= SUMS {
+        let mut sums = terms.group(start);
+        start += SUMS;
+        while end - start >= SUMS {
+            let group = terms.group(start);
+            for (sum, term) in sums.iter_mut().zip(group) {
+                *sum += term;
+            }
+            start += SUMS;
+        }
+        // One after the other: from a tree of sums the compiler would infer vectors of two.
+        for sum in sums {
+            total += sum;
+        }
+    }
+    for i in start..end {
+        total += terms.term(i);
+    }
+    total
+}
+
+/// The sum of `n` terms, added pairwise: the partial sums of equally many blocks wait on a small stack for each other.
+#[inline(always)]
+fn sum_of<T: Scalar>(n: usize, mut terms: impl Terms<T>) -> T {
     if n <= BLOCK {
-        return run(0, n);
+        return sum_of_block(0, n, &mut terms);
     }
     let mut waiting = [constant::<T>(0.0); usize::BITS as usize];
     let mut depth = 0;
     for (block, start) in (0..n).step_by(BLOCK).enumerate() {
-        let mut sum = run(start, n.min(start + BLOCK));
+        let mut sum = sum_of_block(start, n.min(start + BLOCK), &mut terms);
         for _ in 0..block.trailing_ones() {
             depth -= 1;
             sum = waiting[depth] + sum;
@@ -45,6 +110,18 @@ pub(crate) fn sum<T: Scalar>(n: usize, mut x: impl FnMut(usize) -> T) -> T {
         .iter()
         .rev()
         .fold(constant(0.0), |sum, &part| part + sum)
+}
+
+/// Σ x(i) for i < n, added pairwise.
+#[inline(always)]
+pub(crate) fn sum<T: Scalar>(n: usize, x: impl FnMut(usize) -> T) -> T {
+    sum_of(n, Each(x))
+}
+
+/// Σ aᵢbᵢ over as many as there are of both, with the bits of [`value::dot`].
+#[inline(always)]
+pub(crate) fn dot_of_slices<T: Scalar>(a: &[T], b: &[T]) -> T {
+    sum_of(a.len().min(b.len()), Products(a, b))
 }
 
 /// The largest x(i), if there is one, held within the finite numbers and free of gradient: a shift or a scale that

@@ -1,7 +1,8 @@
 //! Nodes, arguments and gradients as they lie in memory, and the loop back through them.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 
+use super::groups::{Groups, Rule};
 use super::unchecked::{Columns, MOST, Slices};
 use crate::error::Error;
 use crate::ops::constant;
@@ -19,6 +20,10 @@ pub(super) struct Storage<T> {
     aside: RefCell<Vec<T>>,
     /// Where the arguments of a wide node are put together.
     scratch: RefCell<(Vec<u32>, Vec<T>)>,
+    /// The nodes made from runs, whose arguments are not among the others.
+    groups: RefCell<Groups<T>>,
+    /// Whether there are any, to look no further where there are none.
+    has_groups: Cell<bool>,
     /// The first thing that went wrong in recording.
     fault: OnceCell<Error>,
 }
@@ -30,6 +35,8 @@ impl<T: Scalar> Storage<T> {
             swept: Cell::new(0),
             aside: RefCell::default(),
             scratch: RefCell::default(),
+            groups: RefCell::default(),
+            has_groups: Cell::new(false),
             fault: OnceCell::new(),
         };
         storage.record([]);
@@ -47,16 +54,17 @@ impl<T: Scalar> Storage<T> {
     pub(super) fn bytes(&self) -> usize {
         let (parents, partials) = &*self.scratch.borrow();
         let numbers = self.aside.borrow().capacity() + partials.capacity();
-        self.columns.bytes() + numbers * size_of::<T>() + parents.capacity() * size_of::<u32>()
+        let positions = parents.capacity() * size_of::<u32>();
+        self.columns.bytes() + self.groups.borrow().bytes() + numbers * size_of::<T>() + positions
     }
 
     /// The parents and the partial derivatives of a node.
     pub(super) fn arguments_of(&self, node: usize) -> (Vec<u32>, Vec<T>) {
-        let arguments = self.columns.lend(|columns| {
-            let (parents, partials) = columns.arguments_of(node);
-            (parents.to_vec(), partials.to_vec())
-        });
-        arguments.unwrap_or_default()
+        let Some(mut loan) = self.columns.lend() else {
+            return (Vec::new(), Vec::new());
+        };
+        let (parents, partials) = loan.slices().arguments_of(node);
+        (parents.to_vec(), partials.to_vec())
     }
 
     pub(super) fn reserve(&self, nodes: usize, arguments: usize) -> Result<(), Error> {
@@ -98,6 +106,8 @@ impl<T: Scalar> Storage<T> {
 
     pub(super) fn truncate(&mut self, nodes: usize) {
         self.columns.truncate(nodes);
+        let any = self.groups.get_mut().truncate(nodes);
+        self.has_groups.set(any);
         let swept = self.swept.get_mut();
         *swept = nodes.min(*swept);
     }
@@ -111,6 +121,39 @@ impl<T: Scalar> Storage<T> {
             self.overflow();
         }
         (node as u32, fits)
+    }
+
+    /// Records variables; the position of the first, and whether they are there.
+    pub(super) fn record_variables(&self, count: usize) -> (u32, bool) {
+        let (first, fits) = self.columns.push_leaves(count, constant(0.0));
+        if !fits {
+            self.overflow();
+        }
+        (first as u32, fits)
+    }
+
+    /// The values of runs and what was made from them.
+    pub(super) fn groups(&self) -> Ref<'_, Groups<T>> {
+        self.groups.borrow()
+    }
+
+    /// Calls `f` with the values of runs, to which it may add, and the number of nodes.
+    pub(super) fn keep<R>(&self, f: impl FnOnce(&mut Groups<T>, usize) -> R) -> Result<R, Error> {
+        let mut groups = self.groups.try_borrow_mut().map_err(|_| Error::Busy)?;
+        Ok(f(&mut groups, self.nodes()))
+    }
+
+    /// Records so many nodes made from runs; the position of the first, and whether they are there.
+    pub(super) fn record_group(&self, count: usize, rule: Rule) -> (u32, bool) {
+        let (first, fits) = self.record_variables(count);
+        if fits && count > 0 {
+            let kept = self.keep(|groups, _| groups.record(first as usize, count, rule));
+            match kept {
+                Ok(()) => self.has_groups.set(true),
+                Err(error) => self.fault(error),
+            }
+        }
+        (first, fits)
     }
 
     /// As [`record`](Self::record), with the partial derivatives written by `fill` and then multiplied by the slopes.
@@ -156,11 +199,10 @@ impl<T: Scalar> Storage<T> {
 
     #[cold]
     fn overflow(&self) {
-        let limit = self.columns.limit();
-        let (what, limit) = if self.nodes() < limit {
-            ("arguments", MOST)
+        let (what, limit) = if self.arguments() < MOST {
+            ("nodes", self.columns.limit() - 1)
         } else {
-            ("nodes", limit - 1)
+            ("arguments", MOST)
         };
         self.fault(Error::TapeFull { what, limit });
     }
@@ -173,7 +215,9 @@ impl<T: Scalar> Storage<T> {
 
     /// Calls `f` with the gradients of all nodes.
     pub(super) fn with_gradients(&self, f: impl FnOnce(&mut [T])) {
-        self.columns.lend(|columns| f(columns.gradients));
+        if let Some(mut loan) = self.columns.lend() {
+            f(loan.slices().gradients);
+        }
     }
 
     pub(super) fn zero_gradients(&self) {
@@ -194,16 +238,42 @@ impl<T: Scalar> Storage<T> {
     /// else hand nothing on and need no such care.
     #[inline]
     pub(super) fn backward(&self, last: usize, seed: impl FnOnce(&mut [T])) -> Result<(), Error> {
-        let swept = self.swept.get();
-        let lent = self.columns.lend(|mut columns| {
-            if swept > 0 && columns.ends[swept - 1] > 0 {
-                self.add_aside(swept, columns, |columns| columns.add(last, seed));
-            } else {
-                columns.add(last, seed);
-            }
-        });
+        if self.has_groups.get() {
+            self.backward_through_groups(last, seed)
+        } else {
+            self.backward_with(last, seed, None)
+        }
+    }
+
+    #[inline(never)]
+    fn backward_through_groups(
+        &self,
+        last: usize,
+        seed: impl FnOnce(&mut [T]),
+    ) -> Result<(), Error> {
+        let groups = self.groups.try_borrow().map_err(|_| Error::Busy)?;
+        self.backward_with(last, seed, Some(&groups))
+    }
+
+    #[inline(always)]
+    fn backward_with(
+        &self,
+        last: usize,
+        seed: impl FnOnce(&mut [T]),
+        groups: Option<&Groups<T>>,
+    ) -> Result<(), Error> {
+        let Some(mut loan) = self.columns.lend() else {
+            return Err(Error::Busy);
+        };
+        let (swept, mut columns) = (self.swept.get(), loan.slices());
+        let any_group = || groups.is_some_and(|groups| groups.up_to(swept - 1) > 0);
+        if swept > 0 && (columns.ends[swept - 1] > 0 || any_group()) {
+            self.add_aside(swept, columns, |columns| columns.add(last, seed, groups));
+        } else {
+            columns.add(last, seed, groups);
+        }
         self.swept.set(swept.max(last + 1));
-        lent.ok_or(Error::Busy)
+        Ok(())
     }
 
     /// Calls `add` with all gradients 0, and then adds those there were before.
@@ -228,21 +298,36 @@ impl<T: Scalar> Storage<T> {
 impl<T: Scalar> Slices<'_, T> {
     /// Lets `seed` add to the gradients, and passes those of the nodes up to `last` on to their arguments.
     #[inline(always)]
-    fn add(&mut self, last: usize, seed: impl FnOnce(&mut [T])) {
+    fn add(&mut self, last: usize, seed: impl FnOnce(&mut [T]), groups: Option<&Groups<T>>) {
         seed(self.gradients);
-        self.sweep(last);
+        match groups {
+            None => self.sweep(0, last),
+            Some(groups) => self.sweep_with(groups, last),
+        }
         self.gradients[0] = constant(0.0);
     }
 
-    /// Passes the gradients of the nodes up to `last` on to their arguments.
+    /// As [`sweep`](Self::sweep) from `last` down, through the groups as well. Of a group that goes on behind `last`, the gradients
+    /// there are 0.
+    fn sweep_with(&mut self, groups: &Groups<T>, mut last: usize) {
+        for group in (0..groups.up_to(last)).rev() {
+            let (first, end) = groups.nodes(group);
+            self.sweep(end - 1, last);
+            groups.pass_on(group, self);
+            last = first - 1;
+        }
+        self.sweep(0, last);
+    }
+
+    /// Passes the gradients of the nodes behind `before` up to `last` on to their arguments.
     ///
     /// The gradient of the node next in line is kept in a register as well as in memory: in a chain, where it is what has just
     /// been added to, waiting for the memory would take most of the time.
     #[inline(always)]
-    fn sweep(&mut self, last: usize) {
+    fn sweep(&mut self, before: usize, last: usize) {
         let (mut next, mut node) = (self.gradients[last], last);
         // Nodes that end at 0, and all before them, are variables.
-        while node > 0 && self.ends[node] > 0 {
+        while node > before && self.ends[node] > 0 {
             let gradient = next;
             let (parents, partials) = self.arguments_of(node);
             node -= 1;

@@ -4,8 +4,8 @@
 //! measured in ARCHITECTURE.md.
 //!
 //! Why it is sound: up to `nodes` and up to `arguments` the columns are initialised, up to `node_room` and `argument_room` they
-//! are allocated. Slices of them are only lent to the closure of [`Columns::lend`]; as long as it runs, `lent` is set and both
-//! rooms are 0, so whatever the closure calls, no push writes, nothing grows and no gradient is read.
+//! are allocated. Slices of them are only had from a [`Loan`]; as long as it exists, `lent` is set and both rooms are 0, so
+//! whatever its owner calls, no push writes, nothing grows and no gradient is read.
 #![allow(unsafe_code, reason = "unchecked pushes, as said above")]
 
 use std::cell::{Cell, UnsafeCell};
@@ -166,6 +166,27 @@ impl<T: Copy> Columns<T> {
         self.push([], gradient)
     }
 
+    /// Pushes so many nodes without arguments, and gives the position of the first and whether they fitted.
+    pub(super) fn push_leaves(&self, count: usize, gradient: T) -> (usize, bool) {
+        let (node, end) = (self.nodes.get(), self.arguments.get());
+        let fits = node + count <= self.node_room.get() || self.make_room(node + count, end);
+        if fits {
+            // SAFETY: there is room for `count` more nodes, and nothing is lent.
+            unsafe {
+                let ends = (*self.ends.get()).as_mut_ptr().add(node);
+                let gradients = (*self.gradients.get()).as_mut_ptr().add(node);
+                if end == 0 {
+                    ends.write_bytes(0, count); // variables that come before everything else, by far the fastest way
+                } else {
+                    (0..count).for_each(|i| ends.add(i).write(end as u32));
+                }
+                (0..count).for_each(|i| gradients.add(i).write(gradient));
+            }
+        }
+        self.nodes.set(node + count);
+        (node, fits)
+    }
+
     /// Whether the columns take nothing.
     fn is_closed(&self) -> bool {
         self.lent.get() || self.full_at.get() < usize::MAX
@@ -239,40 +260,47 @@ impl<T: Copy> Columns<T> {
         }
     }
 
-    /// Calls `f` with the columns, unless they are lent already.
-    #[inline]
-    pub(super) fn lend<R>(&self, f: impl FnOnce(Slices<'_, T>) -> R) -> Option<R> {
+    /// Lends the columns, unless they are lent already.
+    #[inline(always)]
+    pub(super) fn lend(&self) -> Option<Loan<'_, T>> {
         if self.lent.replace(true) {
             return None;
         }
-        let _loan = Loan {
+        Some(Loan {
             columns: self,
             rooms: (self.node_room.replace(0), self.argument_room.replace(0)),
-        };
-        let nodes = self.nodes();
-        // SAFETY: so many elements are initialised, and nothing refers to them as long as they are lent.
-        let slices = unsafe {
-            let ends = slice::from_raw_parts((*self.ends.get()).as_ptr(), nodes);
+        })
+    }
+}
+
+/// The right to look at the columns, which are closed to everybody else as long as it exists.
+pub(super) struct Loan<'a, T> {
+    columns: &'a Columns<T>,
+    rooms: (usize, usize),
+}
+
+impl<T: Copy> Loan<'_, T> {
+    #[inline(always)]
+    pub(super) fn slices(&mut self) -> Slices<'_, T> {
+        let columns = self.columns;
+        let nodes = columns.nodes();
+        // SAFETY: so many elements are initialised, and nothing else refers to them as long as they are lent.
+        unsafe {
+            let ends = slice::from_raw_parts((*columns.ends.get()).as_ptr(), nodes);
             let arguments = if nodes == 0 {
                 0
             } else {
                 ends[nodes - 1] as usize
             };
+            let gradients = (*columns.gradients.get()).as_mut_ptr();
             Slices {
                 ends,
-                gradients: slice::from_raw_parts_mut((*self.gradients.get()).as_mut_ptr(), nodes),
-                parents: slice::from_raw_parts((*self.parents.get()).as_ptr(), arguments),
-                partials: slice::from_raw_parts((*self.partials.get()).as_ptr(), arguments),
+                gradients: slice::from_raw_parts_mut(gradients, nodes),
+                parents: slice::from_raw_parts((*columns.parents.get()).as_ptr(), arguments),
+                partials: slice::from_raw_parts((*columns.partials.get()).as_ptr(), arguments),
             }
-        };
-        Some(f(slices))
+        }
     }
-}
-
-/// Ends the lending, also when what they were lent to panics.
-struct Loan<'a, T> {
-    columns: &'a Columns<T>,
-    rooms: (usize, usize),
 }
 
 impl<T> Drop for Loan<'_, T> {
@@ -303,15 +331,19 @@ mod tests {
     fn what_was_pushed_is_there() {
         let columns = columns(100);
         assert_eq!(columns.push_slices(&[7, 8], &[0.5, 0.25], 9.0), (100, true));
-        columns.lend(|slices| {
+        assert_eq!(columns.push_leaves(500, -1.0), (101, true));
+        {
+            let mut loan = columns.lend().unwrap();
+            let slices = loan.slices();
             assert_eq!(slices.arguments_of(0), (&[0, 0][..], &[1.0, 2.0][..]));
             assert_eq!(slices.arguments_of(99), (&[99, 99][..], &[1.0, 2.0][..]));
             assert_eq!(slices.arguments_of(100), (&[7, 8][..], &[0.5, 0.25][..]));
-            assert_eq!(slices.gradients[99], 99.0);
-        });
-        assert_eq!((columns.nodes(), columns.arguments()), (101, 202));
+            assert_eq!(slices.arguments_of(600), (&[][..], &[][..]));
+            assert_eq!((slices.gradients[99], slices.gradients[600]), (99.0, -1.0));
+        }
+        assert_eq!((columns.nodes(), columns.arguments()), (601, 202));
         assert_eq!(
-            (columns.gradient(100), columns.gradient(101)),
+            (columns.gradient(100), columns.gradient(601)),
             (Some(9.0), None)
         );
     }
@@ -319,17 +351,18 @@ mod tests {
     #[test]
     fn lent_columns_take_and_show_nothing() {
         let mut columns = columns(10);
-        let lent = columns.lend(|slices| {
-            assert_eq!(columns.gradient(3), None);
-            assert_eq!(columns.lend(|_| ()), None);
-            assert!(columns.reserve(1 << 20, 1 << 20).is_ok());
-            assert!(!columns.push_slices(&[1; 3], &[1.0; 3], 0.0).1);
-            for _ in 0..100 {
-                assert!(!columns.push([(1, 1.0)], 0.0).1);
-            }
-            (slices.gradients.len(), columns.nodes())
-        });
-        assert_eq!((lent, columns.gradient(3)), (Some((10, 10)), Some(3.0)));
+        let mut loan = columns.lend().unwrap();
+        assert_eq!(columns.gradient(3), None);
+        assert!(columns.lend().is_none());
+        assert!(columns.reserve(1 << 20, 1 << 20).is_ok());
+        assert!(!columns.push_slices(&[1; 3], &[1.0; 3], 0.0).1);
+        assert!(!columns.push_leaves(1, 0.0).1);
+        for _ in 0..100 {
+            assert!(!columns.push([(1, 1.0)], 0.0).1);
+        }
+        assert_eq!((loan.slices().gradients.len(), columns.nodes()), (10, 10));
+        drop(loan);
+        assert_eq!(columns.gradient(3), Some(3.0));
         assert!(!columns.push([], 0.0).1);
         columns.truncate(5);
         assert_eq!((columns.nodes(), columns.arguments()), (5, 10));
@@ -345,7 +378,9 @@ mod tests {
         assert!(!columns.push_slices(&[0; 3], &[1.0; 3], 0.0).1);
         columns.truncate(10);
         assert_eq!((columns.nodes(), columns.arguments()), (3, 3));
-        columns.truncate(2);
-        assert_eq!(columns.push([], 0.0), (2, true));
+        columns.truncate(1);
+        assert!(!columns.push_leaves(3, 0.0).1);
+        columns.truncate(1);
+        assert_eq!(columns.push_leaves(2, 0.0), (1, true));
     }
 }

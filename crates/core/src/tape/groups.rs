@@ -1,0 +1,214 @@
+//! Groups of consecutive nodes computed from runs, recorded as a few positions instead of an argument for every factor.
+
+use super::CONSTANT;
+use super::kernels::{Each, PassOn, Rows, Sum};
+use super::unchecked::Slices;
+use crate::lanes::Level;
+use crate::ops::constant;
+use crate::scalar::{Function, Scalar};
+
+/// Nodes at equal distances and where their values are kept, at the same distances.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The first node, or [`CONSTANT`] if these are constants.
+    pub(crate) node: u32,
+    /// Where in the values of all runs the first one is.
+    pub(crate) start: usize,
+    pub(crate) length: usize,
+    pub(crate) stride: usize,
+}
+
+impl Place {
+    /// Nodes and values that lie side by side.
+    pub(super) fn new(node: u32, start: usize, length: usize) -> Self {
+        Self {
+            node,
+            start,
+            length,
+            stride: 1,
+        }
+    }
+
+    pub(crate) fn is_constant(self) -> bool {
+        self.node == CONSTANT
+    }
+
+    /// `length` of them from the one at `index` on, each `step` further than the one before. They must be there.
+    pub(crate) fn part(self, index: usize, length: usize, step: usize) -> Self {
+        let skipped = index * self.stride;
+        Self {
+            node: if self.is_constant() {
+                CONSTANT
+            } else {
+                self.node + skipped as u32
+            },
+            start: self.start + skipped,
+            length,
+            stride: self.stride * step,
+        }
+    }
+}
+
+/// How the nodes of a group come about.
+#[derive(Clone, Copy)]
+pub(super) enum Rule {
+    /// Σⱼ aᵢⱼxⱼ, and biasᵢ if there are any.
+    Rows {
+        matrix: Place,
+        x: Place,
+        bias: Option<Place>,
+    },
+    /// f(xᵢ), with the derivatives from `slopes` on in the values.
+    Each { x: Place, slopes: usize },
+    /// One node: Σ xᵢ.
+    Sum { x: Place },
+}
+
+struct Group {
+    /// The first of its nodes.
+    node: usize,
+    count: usize,
+    rule: Rule,
+}
+
+/// The values of runs, and the groups made from them, both in the order of recording.
+pub(super) struct Groups<T> {
+    values: Vec<T>,
+    /// Per list of values, how many nodes there were when it was kept, and where it begins.
+    kept: Vec<(usize, usize)>,
+    groups: Vec<Group>,
+    /// The vectors of this machine.
+    level: Level,
+}
+
+impl<T> Default for Groups<T> {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            kept: Vec::new(),
+            groups: Vec::new(),
+            level: Level::best(),
+        }
+    }
+}
+
+impl<T: Scalar> Groups<T> {
+    pub(super) fn bytes(&self) -> usize {
+        self.values.capacity() * size_of::<T>()
+            + self.kept.capacity() * size_of::<(usize, usize)>()
+            + self.groups.capacity() * size_of::<Group>()
+    }
+
+    /// Keeps values on a tape of so many nodes, for groups recorded from now on; where they begin.
+    pub(super) fn keep(&mut self, nodes: usize, values: impl IntoIterator<Item = T>) -> usize {
+        let start = self.values.len();
+        self.values.extend(values);
+        self.kept.push((nodes, start));
+        start
+    }
+
+    /// Forgets what the nodes from `nodes` on had to do with; whether any groups are left.
+    #[inline]
+    pub(super) fn truncate(&mut self, nodes: usize) -> bool {
+        while self.groups.last().is_some_and(|group| group.node >= nodes) {
+            self.groups.pop();
+        }
+        while let Some(&(then, start)) = self.kept.last()
+            && then >= nodes
+        {
+            self.values.truncate(start);
+            self.kept.pop();
+        }
+        !self.groups.is_empty()
+    }
+
+    pub(super) fn value(&self, place: Place, index: usize) -> Option<T> {
+        let within = index < place.length;
+        within.then(|| self.values[place.start + index * place.stride])
+    }
+
+    /// Σ aᵢbᵢ.
+    pub(super) fn dot(&self, a: Place, b: Place) -> T {
+        let mut dot = [constant(0.0)];
+        self.level.run_work(Rows {
+            values: &self.values,
+            matrix: a,
+            x: b,
+            bias: None,
+            out: &mut dot,
+        });
+        dot[0]
+    }
+
+    /// Σ xᵢ.
+    pub(super) fn sum(&self, x: Place) -> T {
+        let values = &self.values;
+        self.level.run_work(Sum { values, x })
+    }
+
+    /// Keeps Σⱼ aᵢⱼxⱼ, and biasᵢ if there are any, on a tape of so many nodes; where.
+    pub(super) fn keep_rows(
+        &mut self,
+        nodes: usize,
+        matrix: Place,
+        x: Place,
+        bias: Option<Place>,
+    ) -> usize {
+        let count = matrix.length.checked_div(x.length).unwrap_or(0);
+        let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), count));
+        let (values, out) = self.values.split_at_mut(start);
+        self.level.run_work(Rows {
+            values,
+            matrix,
+            x,
+            bias,
+            out,
+        });
+        start
+    }
+
+    /// Keeps f(xᵢ) and, behind these, the derivatives, on a tape of so many nodes; where.
+    pub(super) fn keep_each(&mut self, nodes: usize, f: impl Function, x: Place) -> usize {
+        let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), 2 * x.length));
+        let (values, out) = self.values.split_at_mut(start);
+        let (out, slopes) = out.split_at_mut(x.length);
+        self.level.run_work(Each {
+            values,
+            f,
+            x,
+            out,
+            slopes,
+        });
+        start
+    }
+
+    /// Says how the `count` nodes from `node` on come about.
+    pub(super) fn record(&mut self, node: usize, count: usize, rule: Rule) {
+        self.groups.push(Group { node, count, rule });
+    }
+
+    /// How many groups begin at or before node `last`.
+    pub(super) fn up_to(&self, last: usize) -> usize {
+        self.groups.partition_point(|group| group.node <= last)
+    }
+
+    /// The nodes of a group, as first and one past the last.
+    pub(super) fn nodes(&self, group: usize) -> (usize, usize) {
+        let Group { node, count, .. } = self.groups[group];
+        (node, node + count)
+    }
+
+    /// Passes the gradients of the nodes of a group on to what they come from.
+    #[inline(never)]
+    pub(super) fn pass_on(&self, group: usize, columns: &mut Slices<'_, T>) {
+        let Group { node, count, rule } = self.groups[group];
+        // All that a group comes from lies before it.
+        let (to, from) = columns.gradients.split_at_mut(node);
+        self.level.run_work(PassOn {
+            values: &self.values,
+            rule,
+            to,
+            from: &from[..count],
+        });
+    }
+}
