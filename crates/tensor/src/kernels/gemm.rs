@@ -224,9 +224,10 @@ pub(crate) fn multiply_rows<T: Element, S: Simd, const R: usize, const V: usize>
     let (stride, store) = (c.row_stride, c.store);
     for row in (0..a.rows).step_by(R) {
         // Rows beyond the last are copies of it; their sums are not stored.
-        let rows = std::array::from_fn(|i| {
-            &a.data[(row + i).min(a.rows - 1) * a.row_stride..][..a.columns]
-        });
+        let mut rows = [a.row(row); R];
+        for (i, next) in rows.iter_mut().enumerate().skip(1) {
+            *next = a.row((row + i).min(a.rows - 1));
+        }
         let sums = tile_of_rows::<T, S, R, V>(simd, rows, panel);
         let height = (a.rows - row).min(R);
         let c = &mut c.data[row * stride..];
