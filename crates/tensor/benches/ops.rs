@@ -166,6 +166,14 @@ fn layers() -> Result<()> {
             &format!("{name}: add"),
             op(&ops::Add, [&[b * t, c], &[b * t, c]], context)?,
         );
+        let dropout = ops::Dropout {
+            probability: 0.2,
+            stream: 0,
+        };
+        show(
+            &format!("{name}: dropout"),
+            op(&dropout, [&[b * t, c]], context)?,
+        );
         let targets = vec![1; b * t];
         let context = Context {
             indices: &targets,

@@ -30,6 +30,15 @@ kernel! {
     }
 }
 
+kernel! {
+    /// `z = x + y`
+    pub(crate) fn sum<'a, T>(z: &'a mut [T], x: &'a [T], y: &'a [T]) {
+        for ((z, &x), &y) in z.iter_mut().zip(x).zip(y) {
+            *z = x + y;
+        }
+    }
+}
+
 /// A function of one number together with its slope, for [`map_leaving_slope`].
 pub(crate) trait Curve<T> {
     /// `(f(x), f′(x))` at the SIMD level `S`.

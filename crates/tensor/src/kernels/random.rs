@@ -26,8 +26,9 @@ pub(crate) fn bits(key: u64, element: u32) -> u32 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mask {
     key: u64,
-    /// Elements whose bits are below are dropped; in u64, since p = 1 drops all of 2³² values.
-    threshold: u64,
+    /// Elements whose bits are below are dropped. At p = 1 one of 2³² values stays, whose factor is then 0: a threshold
+    /// of more than 32 bits would halve the numbers in a vector.
+    threshold: u32,
     /// The factor of the elements that stay.
     pub(crate) scale: f64,
 }
@@ -41,7 +42,7 @@ impl Mask {
         };
         Mask {
             key: layer_key(pass, stream),
-            threshold: (probability * 2f64.powi(32)) as u64,
+            threshold: (probability * 2f64.powi(32)) as u32,
             scale,
         }
     }
@@ -49,7 +50,7 @@ impl Mask {
     /// Whether element `i` stays.
     #[inline(always)]
     pub(crate) fn keeps(&self, i: usize) -> bool {
-        u64::from(bits(self.key, i as u32)) >= self.threshold
+        bits(self.key, i as u32) >= self.threshold
     }
 
     /// The factor of element `i`: 0 or the scale.

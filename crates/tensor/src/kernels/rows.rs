@@ -90,36 +90,58 @@ kernel! {
 }
 
 kernel! {
-    /// `total[j] += Σᵢ x[i][j]` over the rows of `x`.
-    pub(crate) fn add_column_sums<'a, T>(total: &'a mut [T], x: &'a [T]) {
-        add_column_sums_by(total, x.len(), |_, at| x[at]);
+    /// `total[j] += Σᵢ x[i][j]` over the rows of `x`, in blocks of 4096 rows, so that long f32 sums keep their digits.
+    pub(crate) fn add_column_sums<'a, T>([simd] total: &'a mut [T], x: &'a [T]) {
+        let width = total.len();
+        let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+        for x in x.chunks(BLOCK * width) {
+            if width < lanes {
+                let add = |sum, row| T::add_vectors(simd, sum, T::load_part(simd, row));
+                let sum = x.chunks_exact(width).fold(T::ZERO.splat(simd), add);
+                add_lanes(total, T::numbers::<S>(&[sum]));
+                continue;
+            }
+            let mut column = 0;
+            while column < width {
+                column += match (width - column) / lanes {
+                    0 => add_columns::<T, S, 1>(simd, total, x, column),
+                    1 => add_columns::<T, S, 1>(simd, total, x, column),
+                    2..4 => add_columns::<T, S, 2>(simd, total, x, column),
+                    4..8 => add_columns::<T, S, 4>(simd, total, x, column),
+                    _ => add_columns::<T, S, 8>(simd, total, x, column),
+                };
+            }
+        }
     }
 }
 
-/// `total[j] += Σᵢ f(i, at)` over rows of `total.len()` numbers, `at` being the number's place in the `len` numbers of
-/// the rows. Rows are summed in blocks of 4096, so that long f32 sums keep their digits.
+/// Adds the sums of the columns that `V` vectors hold from `column` on, and says how many these are. Where less than a
+/// vector is left, the vector begins before `column`.
 #[inline(always)]
-pub(crate) fn add_column_sums_by<T: Element>(
+fn add_columns<T: Element, S: Simd, const V: usize>(
+    simd: S,
     total: &mut [T],
-    len: usize,
-    f: impl Fn(usize, usize) -> T,
-) {
-    let width = total.len();
-    let rows = len / width;
-    for first in (0..rows).step_by(BLOCK) {
-        for (chunk, total) in total.chunks_mut(LANES).enumerate() {
-            let mut lanes = [T::ZERO; LANES];
-            for row in first..rows.min(first + BLOCK) {
-                let start = row * width + chunk * LANES;
-                for (lane, sum) in lanes[..total.len()].iter_mut().enumerate() {
-                    *sum += f(row, start + lane);
-                }
-            }
-            total
-                .iter_mut()
-                .zip(lanes)
-                .for_each(|(total, lane)| *total += lane);
+    x: &[T],
+    column: usize,
+) -> usize {
+    let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+    let begin = column.min(total.len() - V * lanes);
+    let mut sums = [T::ZERO.splat(simd); V];
+    for row in x.chunks_exact(total.len()) {
+        let (row, _) = T::vectors::<S>(&row[begin..begin + V * lanes]);
+        for (sum, &x) in sums.iter_mut().zip(row) {
+            *sum = T::add_vectors(simd, *sum, x);
         }
+    }
+    let sums = &T::numbers::<S>(&sums)[column - begin..];
+    add_lanes(&mut total[column..], sums);
+    sums.len()
+}
+
+#[inline(always)]
+fn add_lanes<T: Element>(total: &mut [T], sums: &[T]) {
+    for (total, &sum) in total.iter_mut().zip(sums) {
+        *total += sum;
     }
 }
 
@@ -238,14 +260,16 @@ mod tests {
     }
 
     #[test]
-    fn column_sums_add_at_every_width() {
-        for width in 1..40 {
-            let x: Vec<f64> = (0..width * 7).map(|i| (i * i % 13) as f64).collect();
-            let mut total = vec![1.0; width];
-            add_column_sums(&mut total, &x);
-            let plain = |j: usize| 1.0 + x.iter().skip(j).step_by(width).sum::<f64>();
-            assert!((0..width).all(|j| total[j] == plain(j)), "{width}");
-        }
+    fn column_sums_add_at_every_width_and_level() {
+        at_every_level(|| {
+            for width in (1..70).chain([127, 128, 129, 300]) {
+                let x: Vec<f32> = (0..width * 7).map(|i| (i * i % 13) as f32).collect();
+                let mut total = vec![1.0; width];
+                add_column_sums(&mut total, &x);
+                let plain = |j: usize| 1.0 + x.iter().skip(j).step_by(width).sum::<f32>();
+                assert!((0..width).all(|j| total[j] == plain(j)), "{width}");
+            }
+        });
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use burtorch_core::Scalar;
 
 use super::same_shape;
-use crate::kernels::elementwise::add_into;
+use crate::kernels::elementwise::{add_into, sum};
 use crate::{Context, Element, Op, Result, Run, Shape, View};
 
 /// The sum of two tensors of equal shape.
@@ -28,8 +28,7 @@ impl Op<2> for Add {
         z: &mut [T],
         _: &mut [T],
     ) {
-        z.copy_from_slice(x.data);
-        add_into(z, y.data);
+        sum(z, x.data, y.data);
     }
 
     fn backward<T: Element>(

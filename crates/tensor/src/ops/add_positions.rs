@@ -5,7 +5,7 @@
 use burtorch_core::Scalar;
 
 use super::mismatch;
-use crate::kernels::elementwise::add_into;
+use crate::kernels::elementwise::{add_into, sum};
 use crate::{Context, Element, Op, Result, Run, Shape, View};
 
 /// Adds the first T rows of a table to every sequence. Inputs: x `[.., T, C]`, table `[S, C]` with S ≥ T → as x.
@@ -50,9 +50,9 @@ impl Op<2> for AddPositions {
         y: &mut [T],
         _: &mut [T],
     ) {
-        y.copy_from_slice(x.data);
-        for y in y.chunks_exact_mut(sequence_len(x.shape)) {
-            add_into(y, table.data);
+        let len = sequence_len(x.shape);
+        for (y, x) in y.chunks_exact_mut(len).zip(x.data.chunks_exact(len)) {
+            sum(y, x, table.data);
         }
     }
 

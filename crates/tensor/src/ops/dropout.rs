@@ -1,13 +1,13 @@
 //! Dropout: each element is zeroed with probability p, the others are scaled by 1/(1 − p).
 //!
 //! The mask is a function of the pass's key, the layer's stream and the element's number, so both engines and every
-//! thread see the same one; the kernel keeps it for backward. p = 0 is the identity, p = 1 gives zeros.
+//! thread see the same one, and backward computes it again instead of keeping it. p = 0 is the identity, p = 1 gives zeros.
 //! Source: Srivastava et al., *Dropout: a simple way to prevent neural networks from overfitting*, JMLR 15, 2014.
 
 use burtorch_core::{Float, Number, Scalar};
 
 use super::check_probability;
-use crate::kernels::elementwise::{add_product_into, product};
+use crate::kernels::dispatch::kernel;
 use crate::kernels::random::Mask;
 use crate::{Context, Element, Op, Result, Run, Shape, View};
 
@@ -26,16 +26,30 @@ impl Dropout {
     }
 }
 
+kernel! {
+    fn drop<'a, T>(mask: Mask, x: &'a [T], y: &'a mut [T]) {
+        let scale = T::from_f64(mask.scale);
+        for (i, (y, &x)) in y.iter_mut().zip(x).enumerate() {
+            *y = if mask.keeps(i) { x * scale } else { T::ZERO };
+        }
+    }
+}
+
+kernel! {
+    fn add_kept<'a, T>(mask: Mask, dy: &'a [T], dx: &'a mut [T]) {
+        let scale = T::from_f64(mask.scale);
+        for (i, (dx, &dy)) in dx.iter_mut().zip(dy).enumerate() {
+            *dx = if mask.keeps(i) { dy.fma::<S>(scale, *dx) } else { *dx };
+        }
+    }
+}
+
 impl Op<1> for Dropout {
     const NAME: &'static str = "dropout";
 
     fn shape(&self, _: &Context<'_>, [x]: [Shape; 1]) -> Result<Shape> {
         check_probability("dropout", self.probability)?;
         Ok(x)
-    }
-
-    fn saved(&self, [x]: [Shape; 1]) -> usize {
-        x.len()
     }
 
     fn formula<S: Scalar>(&self, context: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
@@ -55,26 +69,22 @@ impl Op<1> for Dropout {
         run: &mut Run<'_, T>,
         [x]: [View<'_, T>; 1],
         y: &mut [T],
-        saved: &mut [T],
+        _: &mut [T],
     ) {
-        let mask = self.mask(&run.context);
-        for (i, factor) in saved.iter_mut().enumerate() {
-            *factor = T::from_f64(mask.factor(i));
-        }
-        product(y, x.data, saved);
+        drop(self.mask(&run.context), x.data, y);
     }
 
     fn backward<T: Element>(
         &self,
-        _: &mut Run<'_, T>,
+        run: &mut Run<'_, T>,
         _: [View<'_, T>; 1],
         _: &[T],
-        saved: &[T],
+        _: &[T],
         dy: &[T],
         [dx]: [Option<&mut [T]>; 1],
     ) {
         if let Some(dx) = dx {
-            add_product_into(dx, dy, saved);
+            add_kept(self.mask(&run.context), dy, dx);
         }
     }
 }
