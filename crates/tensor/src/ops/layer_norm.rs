@@ -12,7 +12,7 @@ use super::mismatch;
 use crate::kernels::dispatch::arch;
 use crate::kernels::elementwise::add_into;
 use crate::kernels::rows::BLOCK;
-use crate::kernels::vectors::{WIDEST_VECTOR, ones, split, vector_sum};
+use crate::kernels::vectors::{WIDEST_VECTOR, load_end, ones, split, store_end, vector_sum};
 use crate::{Context, Element, Error, Op, Result, Run, Shape, View};
 
 /// Normalises each row. Inputs: x `[.., C]`, gain `[C]` and, if given, bias `[C]` → as x.
@@ -127,7 +127,7 @@ fn outputs<T: Element, S: Simd>(
                 *y = T::multiply_vectors(simd, normal(x), gain);
             }
         }
-        T::store_part(
+        store_end(
             simd,
             y_end,
             T::fma_vectors(simd, normal(x_end), gain_end, bias_end),
@@ -284,8 +284,8 @@ fn add_input_gradient<T: Element, S: Simd>(
         for (((dx, &x), &dy), &gain) in dx.iter_mut().zip(x).zip(dy).zip(gain) {
             *dx = add_to(*dx, x, dy, gain);
         }
-        let end = add_to(T::load_part(simd, dx_end), x_end, dy_end, gain_end);
-        T::store_part(simd, dx_end, end);
+        let end = add_to(load_end(simd, dx_end), x_end, dy_end, gain_end);
+        store_end(simd, dx_end, end);
     }
 }
 
