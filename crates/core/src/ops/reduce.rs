@@ -19,6 +19,14 @@ const AHEAD: usize = 2 * TOGETHER;
 /// Sums that are kept side by side within a block, so that additions need not wait for each other and fill vectors.
 const SUMS: usize = 8;
 
+/// Whether a number fills vectors, or half of one, on its own, such as lanes. The sums within a block are then computed one after the
+/// other, to the same bits: side by side they do not fit into registers, and even programs without sums pay for the room they
+/// take (in 16 lanes, half as much time again).
+#[inline(always)]
+fn is_large<T>() -> bool {
+    size_of::<T>() > size_of::<f64>()
+}
+
 /// Terms to be added in blocks. A trait, not a closure, because what is marked to be compiled into its callers is compiled for the
 /// vectors that those are compiled for, and long closures are not.
 trait Terms<T> {
@@ -68,7 +76,17 @@ impl<T: Scalar> Terms<T> for Products<'_, T> {
 #[inline(always)]
 fn sum_of_block<T: Scalar>(mut start: usize, end: usize, terms: &mut impl Terms<T>) -> T {
     let mut total = constant::<T>(0.0);
-    if end - start >= SUMS {
+    if is_large::<T>() {
+        let grouped = (end - start) / SUMS * SUMS;
+        for first in start..start + grouped.min(SUMS) {
+            let mut sum = terms.term(first);
+            for i in (first + SUMS..start + grouped).step_by(SUMS) {
+                sum += terms.term(i);
+            }
+            total += sum;
+        }
+        start += grouped;
+    } else if end - start >= SUMS {
         let mut sums = terms.group(start);
         start += SUMS;
         while end - start >= SUMS {
@@ -112,7 +130,7 @@ fn sum_of<T: Scalar>(n: usize, mut terms: impl Terms<T>) -> T {
         .fold(constant(0.0), |sum, &part| part + sum)
 }
 
-/// Σ x(i) for i < n, added pairwise.
+/// Σ x(i) for i < n, added pairwise. Large numbers are not asked for in the order of i.
 #[inline(always)]
 pub(crate) fn sum<T: Scalar>(n: usize, x: impl FnMut(usize) -> T) -> T {
     sum_of(n, Each(x))
@@ -168,6 +186,11 @@ impl<T: Scalar> Exponentials<T> {
         let shift = finite_maximum(n, &x);
         let mut ahead = [constant::<T>(0.0); AHEAD];
         let exponential = |i: usize| {
+            if is_large::<T>() {
+                let [exponential] = T::exp_each([x(i) - shift]);
+                return exponential;
+            }
+            // Asked for in their order.
             if i.is_multiple_of(AHEAD) {
                 exponentials(AHEAD.min(n - i), |k| x(i + k) - shift, &mut ahead);
             }
