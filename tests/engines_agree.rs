@@ -143,6 +143,28 @@ proptest! {
     }
 }
 
+/// A row of one number has no gradient behind its normalisation, to the last bit.
+#[test]
+fn rows_of_one_number_agree() -> Outcome {
+    let config = ModelConfig {
+        vocab_size: 3,
+        block_size: 2,
+        layers: 1,
+        heads: 1,
+        embed: 1,
+        dropout: 0.9,
+        activation: Activation::Relu,
+        tied_head: true,
+        ..mini_style()
+    };
+    for seed in 0..50 {
+        let model = Model::<f64>::rough(&config, seed)?;
+        let batch = Batch::random(&config, 3, seed);
+        agree(&model.params, &on_each(&model, &batch, Some(seed))?)?;
+    }
+    Ok(())
+}
+
 fn failure(error: impl ToString) -> TestCaseError {
     TestCaseError::fail(error.to_string())
 }

@@ -250,7 +250,7 @@ fn add_rows<T: Element, S: Simd>(simd: S, x: &[T], width: usize, sums: &mut [T])
     }
 }
 
-/// `dx += scale · h − scale · mean(h) − (x − μ) · scale² · mean(h x̂)`
+/// `dx += scale · ((h − mean(h)) − (x − μ) · scale · mean(h x̂))`
 #[inline(always)]
 fn add_input_gradient<T: Element, S: Simd>(
     simd: S,
@@ -267,17 +267,16 @@ fn add_input_gradient<T: Element, S: Simd>(
         .chunks_exact(width)
         .zip(dy.chunks_exact(width))
         .zip(dx.chunks_exact_mut(width));
-    for (((x, dy), dx), (&[mean, scale], &[h, product])) in rows.zip(saved.iter().zip(means)) {
-        let (a, b) = (
-            (-scale * h).splat(simd),
-            (-scale * scale * product).splat(simd),
-        );
-        let (mean, scale) = (mean.splat(simd), scale.splat(simd));
+    for (((x, dy), dx), (&[mean, scale], &[mean_h, product])) in rows.zip(saved.iter().zip(means)) {
+        let slope = (-scale * product).splat(simd);
+        let [mean, scale, mean_h] = [mean, scale, mean_h].map(|number| number.splat(simd));
         let add_to = |dx, x, dy, gain| {
-            let distance = T::subtract_vectors(simd, x, mean);
+            // The difference first: where all h are equal, as in rows of one number, it is 0 to the last bit.
             let h = T::multiply_vectors(simd, dy, gain);
-            let rest = T::fma_vectors(simd, distance, b, T::add_vectors(simd, dx, a));
-            T::fma_vectors(simd, h, scale, rest)
+            let difference = T::subtract_vectors(simd, h, mean_h);
+            let distance = T::subtract_vectors(simd, x, mean);
+            let rest = T::fma_vectors(simd, distance, slope, difference);
+            T::fma_vectors(simd, rest, scale, dx)
         };
         let ((x, x_end), (dy, dy_end)) = (split::<T, S>(simd, x), split::<T, S>(simd, dy));
         let (dx, dx_end) = T::vectors_mut::<S>(dx);
