@@ -1,7 +1,7 @@
 //! Our recorders on a formula of a few inputs.
 
 use anyhow::Result;
-use burtorch_core::lanes::{Lanes, dispatch};
+use burtorch_core::lanes::Lanes;
 use burtorch_core::program::Evaluator;
 use burtorch_core::{Error, Program, Scalar, StackTape, Tape};
 
@@ -85,7 +85,7 @@ pub(crate) fn lanes8<const K: usize>(formula: impl Formula<K>, at: [f64; K]) -> 
     })
 }
 
-/// A contender for N samples at once, with the vector instructions of this machine.
+/// A contender for N samples at once.
 pub(crate) fn in_lanes<const N: usize>(
     name: &'static str,
     at: &[f64],
@@ -102,7 +102,7 @@ pub(crate) fn in_lanes<const N: usize>(
         Author::Ours,
         input,
         output,
-        move |x, gradient| dispatch(|| call(x, gradient)),
+        move |x, gradient| call(x, gradient),
         |value, gradient| {
             let lane = |lane: usize| Sample {
                 value: value[lane],

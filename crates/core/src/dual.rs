@@ -1,10 +1,12 @@
 //! Dual numbers: a value and its derivative, carried along together.
 
 use crate::float::Float;
+use crate::lanes::Work;
 use crate::ops::{
     binary_rows, constant, operator_rows, partial, reduce, reduction_rows, unary_rows,
 };
 use crate::scalar::{Number, Scalar};
+use crate::var::Whole;
 
 #[cfg(test)]
 mod tests;
@@ -208,6 +210,13 @@ impl<T: Scalar> Number for Dual<T> {
 }
 
 impl<T: Scalar> Scalar for Dual<T> {
+    type Held = Whole<Self>;
+
+    #[inline(always)]
+    fn compiled<W: Work>(work: W) -> W::Output {
+        T::compiled(work)
+    }
+
     #[inline]
     fn primal(self) -> T::Primal {
         self.value.primal()
@@ -285,7 +294,8 @@ impl<T: Scalar> Scalar for Dual<T> {
 
     fn softmax(xs: &[Self], out: &mut [Self]) {
         if xs.len() == out.len() {
-            return reduce::weights(|i| xs[i], out);
+            reduce::weights(|i| xs[i], out);
+            return;
         }
         let mut refused = values(out);
         T::softmax(&values(xs), &mut refused);
@@ -293,6 +303,13 @@ impl<T: Scalar> Scalar for Dual<T> {
             *y = Self::mismatch(value);
         }
     }
+    fn softmax_at(xs: &[Self], index: usize) -> Self {
+        match xs.get(index) {
+            Some(&x) => reduce::Exponentials::of(xs.len(), |i| xs[i]).weight(x),
+            None => Self::mismatch(T::softmax_at(&values(xs), index)),
+        }
+    }
+
     fn dot(a: &[Self], b: &[Self]) -> Self {
         if a.len() != b.len() {
             return Self::mismatch(T::dot(&values(a), &values(b)));

@@ -20,7 +20,7 @@ pub enum Error {
     /// The tape holds as many nodes or arguments as it may.
     #[error("the tape is full: expected at most {limit} {what}")]
     TapeFull {
-        /// What ran out: `nodes` or `arguments`.
+        /// What ran out: `nodes`, `arguments`, or `numbers` where these lie on the tape, as those of lanes do.
         what: &'static str,
         /// How many of them the tape may hold.
         limit: usize,

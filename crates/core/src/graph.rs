@@ -19,11 +19,11 @@ use std::panic::Location;
 
 use crate::error::Error;
 use crate::float::Float;
-use crate::ops::{
-    binary_rows, constant, operator_rows, partial, reduce, reduction_rows, unary_rows,
-};
+use crate::lanes::Work;
+use crate::ops::{binary_rows, constant, operator_rows, partial, reduction_rows, unary_rows};
 use crate::record::{
-    recorded_binary, recorded_operators, recorded_reduction, recorded_scalar, recorded_unary,
+    Reduction, as_work, recorded_binary, recorded_operators, recorded_reduction, recorded_scalar,
+    recorded_unary, reductions,
 };
 use crate::scalar::{Number, Scalar};
 use crate::tape::{CONSTANT, Tape};
@@ -232,6 +232,19 @@ impl<'g, T: Scalar> Node<'g, T> {
         }
     }
 
+    fn constant_beside(self, _: Self, value: T) -> Self {
+        Self::detached(value)
+    }
+
+    fn stopped(self) -> Self {
+        Self::detached(self.value().stop_gradient())
+    }
+
+    #[track_caller]
+    fn compiled<W: Work>(work: W) -> W::Output {
+        work.run()
+    }
+
     fn is_constant(self) -> bool {
         self.graph.is_none()
     }
@@ -300,22 +313,26 @@ impl<'g, T: Scalar> Node<'g, T> {
 
     #[track_caller]
     fn binary(self, other: Self, op: &'static str, value: T, (left, right): (T, T)) -> Self {
-        Self::reduction(op, [&[self], &[other]], value, |out| {
-            out.copy_from_slice(&[left, right])
-        })
+        Self::reduction(
+            op,
+            [&[self], &[other]],
+            reductions::Known {
+                value,
+                partials: [left, right],
+            },
+        )
     }
 
     #[track_caller]
     fn reduction<const N: usize>(
         op: &'static str,
         groups: [&[Self]; N],
-        value: T,
-        fill: impl FnOnce(&mut [T]),
+        reduction: impl Reduction<T>,
     ) -> Self {
         let location = Location::caller();
         let inputs: Vec<Self> = groups.concat();
         let Some(graph) = inputs.iter().find_map(|x| x.graph) else {
-            return Self::detached(value);
+            return Self::detached(reduction.value());
         };
         if inputs
             .iter()
@@ -325,18 +342,16 @@ impl<'g, T: Scalar> Node<'g, T> {
         }
         let placed = inputs.iter().map(|x| x.placed_in(graph, location));
         let parents: Vec<u32> = placed.collect();
-        let node = graph
-            .tape
-            .record_many(parents.iter().map(|&parent| (parent, constant(1.0))), fill);
+        let (node, value) = graph.tape.record_many([&parents], reduction);
         graph.note(op, value, location, node)
     }
 
-    fn mismatch(op: &'static str, [a, b]: [&[Self]; 2]) -> Self {
+    fn mismatch(op: &'static str, [expected, found]: [usize; 2], [a, b]: [&[Self]; 2]) -> Self {
         Self::fault(
             &Error::LengthMismatch {
                 op,
-                expected: a.len(),
-                found: b.len(),
+                expected,
+                found,
             },
             &[a, b].concat(),
         )

@@ -12,12 +12,14 @@ use crate::scalar::{Number, Scalar};
 mod batch;
 mod dispatch;
 pub(crate) mod functions;
+mod placed;
 #[cfg(test)]
 mod tests;
 
+use placed::Placed;
+
 pub use batch::{per_sample_grads, value_and_grad_batch};
-pub(crate) use dispatch::Work;
-pub use dispatch::{Level, dispatch};
+pub use dispatch::{Level, Work, dispatch};
 
 /// `N` numbers side by side: a [`Scalar`] whose operations work on all of them, lane by lane.
 ///
@@ -62,7 +64,11 @@ pub use dispatch::{Level, dispatch};
 ///
 /// # Speed
 ///
-/// A lane costs a fraction of a plain number only if the code is compiled for the machine's vectors: run it in [`dispatch`].
+/// A lane costs a fraction of a plain number if the code is compiled for the machine's vectors. On tapes and in programs it is: every op on
+/// variables, every sweep, every program runs in the machine's best [`Level`], wherever it is called from. Loops over lanes themselves
+/// you run in [`dispatch`]. An op on a tape costs two or three nanoseconds beside its arithmetic, whatever the number of lanes, so ops
+/// over many arguments (`sum`, `dot`, `softmax_at`) are better than many small ones.
+///
 /// Lanes begin at a multiple of 64 bytes, so that no vector lies across two cache lines (a tenth of the time of a program in 8
 /// lanes, a sixth in 16); fewer numbers than fill 64 bytes leave the rest of the line empty.
 #[derive(Clone, Copy, PartialEq)]
@@ -257,39 +263,48 @@ impl<T: Float, const N: usize> Number for Lanes<T, N> {
 /// plain number.
 macro_rules! lanes_unary {
     ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {
-        $(#[inline(always)] fn $name(self) -> Self { self.map(|x| lane!($name x)) })*
+        $(
+            #[inline(always)]
+            fn $name(mut self) -> Self {
+                // No closure: it could become a function of its own, out of the level's reach.
+                for x in &mut self.0 {
+                    *x = lane!($name *x);
+                }
+                self
+            }
+        )*
     };
 }
 
 macro_rules! lane {
-    (exp $x:ident) => {
+    (exp $x:expr) => {
         functions::exp($x)
     };
-    (exp_m1 $x:ident) => {
+    (exp_m1 $x:expr) => {
         functions::exp_m1($x)
     };
-    (ln $x:ident) => {
+    (ln $x:expr) => {
         functions::ln($x)
     };
-    (ln_1p $x:ident) => {
+    (ln_1p $x:expr) => {
         functions::ln_1p($x)
     };
-    (tanh $x:ident) => {
+    (tanh $x:expr) => {
         functions::tanh($x)
     };
-    (sigmoid $x:ident) => {
+    (sigmoid $x:expr) => {
         functions::sigmoid($x)
     };
-    (softplus $x:ident) => {
+    (softplus $x:expr) => {
         functions::softplus($x)
     };
-    (log_sigmoid $x:ident) => {
+    (log_sigmoid $x:expr) => {
         functions::log_sigmoid($x)
     };
-    (gelu_tanh $x:ident) => {
+    (gelu_tanh $x:expr) => {
         functions::gelu_tanh($x)
     };
-    ($name:ident $x:ident) => {
+    ($name:ident $x:expr) => {
         Scalar::$name($x)
     };
 }
@@ -307,6 +322,8 @@ macro_rules! lanes_reduction {
 }
 
 impl<T: Float, const N: usize> Scalar for Lanes<T, N> {
+    type Held = Placed;
+
     #[inline(always)]
     fn primal(self) -> T {
         self.0.first().copied().unwrap_or(T::NAN)
@@ -320,6 +337,11 @@ impl<T: Float, const N: usize> Scalar for Lanes<T, N> {
     #[inline(always)]
     fn stop_gradient(self) -> Self {
         self
+    }
+
+    #[inline(always)]
+    fn compiled<W: Work>(work: W) -> W::Output {
+        dispatch(work)
     }
 
     #[inline(always)]
@@ -383,6 +405,14 @@ impl<T: Float, const N: usize> Scalar for Lanes<T, N> {
             reduce::weights(|i| xs[i], out);
         } else {
             out.fill(Self::splat(T::NAN));
+        }
+    }
+
+    #[inline(always)]
+    fn softmax_at(xs: &[Self], index: usize) -> Self {
+        match xs.get(index) {
+            Some(&x) => reduce::Exponentials::of(xs.len(), |i| xs[i]).weight(x),
+            None => Self::splat(T::NAN),
         }
     }
 

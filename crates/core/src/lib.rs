@@ -75,7 +75,7 @@
 //! | `max`, `min`, `select` of values of two tapes | the chosen value, on its own tape | as that tape says |
 //! | `sum`, `product` of nothing | 0, 1 | |
 //! | `mean`, `mean_of_squares`, `variance` of nothing | NaN | |
-//! | `dot`, `softmax` of different lengths | NaN | an [`Error`] from the tape |
+//! | `dot`, `softmax` of different lengths; `softmax_at` beyond the end | NaN | an [`Error`] from the tape |
 //! | a branch whose outer derivative is exactly 0 | | 0, even if its own is infinite or NaN (on a tape of tapes: in its first derivative) |
 //! | an infinite outer derivative times an inner 0 | | NaN; 0 in forward mode, see [`Dual`](Dual#conventions) |
 //!

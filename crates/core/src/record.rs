@@ -1,27 +1,70 @@
 //! What tape variables and graph nodes share: operators and [`Scalar`](crate::Scalar), made from the table of ops.
 //!
-//! A recorded type offers `value`, `detached`, `unary`, `binary`, `reduction` and `mismatch`; the macros here do the rest.
+//! A recorded type offers `value`, `detached`, `constant_beside`, `stopped`, `unary`, `binary`, `reduction`, `mismatch` and `compiled`; the
+//! macros here do the rest.
+
+pub(crate) mod reductions;
+
+pub(crate) use reductions::Reduction;
+
+/// Does the body of a method as a piece of [`Work`](crate::lanes::Work), so that it is compiled for the machine's vectors where the recorded
+/// type wants that. A struct of its own, whose `run` is always inlined, since a closure so long would become a function of its own.
+macro_rules! as_work {
+    ($parameters:tt $inputs:tt $body:block) => {
+        as_work! { $parameters $inputs -> own $body }
+    };
+    ({ $type:ident [$($declared:tt)*] $named:tt } ($($input:ident: $kind:ident),*) -> $output:ident $body:block) => {{
+        struct Operation<I>(I);
+
+        impl<'a, T: Scalar $($declared)*> $crate::lanes::Work for Operation<($($crate::record::kind! { $type $named $kind },)*)> {
+            type Output = $crate::record::kind! { $type $named $output };
+
+            #[inline(always)]
+            #[track_caller]
+            fn run(self) -> Self::Output {
+                let ($($input,)*) = self.0;
+                $body
+            }
+        }
+
+        Self::compiled(Operation(($($input,)*)))
+    }};
+}
+
+/// The types of inputs and outputs of a piece of work.
+macro_rules! kind {
+    ($type:ident [$($named:tt)*] own) => { $type<'a, T $($named)*> };
+    ($type:ident [$($named:tt)*] list) => { &[$type<'a, T $($named)*>] };
+    ($type:ident [$($named:tt)*] results) => { &mut [$type<'a, T $($named)*>] };
+    ($type:ident $named:tt number) => { T::Primal };
+    ($type:ident $named:tt integer) => { i32 };
+    ($type:ident $named:tt index) => { usize };
+    ($type:ident $named:tt nothing) => { () };
+}
 
 /// Implements the binary operators for a recorded type.
 macro_rules! recorded_operators {
-    ($type:ident $parameters:tt: $($name:ident { $operator:tt $($row:tt)* })*) => {$(
-        $crate::record::recorded_operator! { $type $parameters $name $operator }
+    ($parameters:tt: $($name:ident { $operator:tt $($row:tt)* })*) => {$(
+        $crate::record::recorded_operator! { $parameters $name $operator }
     )*};
 }
 
 /// Implements one binary operator for a recorded type, with itself and with a plain number on the right, and with a
 /// plain number on the left.
 macro_rules! recorded_operator {
-    ($type:ident { [$($declared:tt)*] [$($named:tt)*] } $name:ident [$operator:ident $symbol:tt $assign:ident $assign_method:ident]) => {
+    ({ $type:ident [$($declared:tt)*] [$($named:tt)*] } $name:ident [$operator:ident $symbol:tt $assign:ident $assign_method:ident]) => {
         impl<'a, T: Scalar $($declared)*> std::ops::$operator for $type<'a, T $($named)*> {
             type Output = Self;
 
             #[inline(always)]
             #[track_caller]
             fn $name(self, other: Self) -> Self {
-                let (a, b) = (self.value(), other.value());
-                let y = a $symbol b;
-                self.binary(other, stringify!($name), y, partial::$name(a, b, y))
+                let left = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (left: own, other: own) {
+                    let (a, b) = (left.value(), other.value());
+                    let y = a $symbol b;
+                    left.binary(other, stringify!($name), y, partial::$name(a, b, y))
+                } }
             }
         }
 
@@ -31,9 +74,12 @@ macro_rules! recorded_operator {
             #[inline(always)]
             #[track_caller]
             fn $name(self, c: C) -> Self {
-                let (a, b) = (self.value(), T::constant(c));
-                let y = a $symbol c;
-                self.binary(Self::detached(b), stringify!($name), y, partial::$name(a, b, y))
+                let left = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (left: own, c: number) {
+                    let (a, b) = (left.value(), T::constant(c));
+                    let y = a $symbol c;
+                    left.binary($type::detached(b), stringify!($name), y, partial::$name(a, b, y))
+                } }
             }
         }
 
@@ -68,34 +114,41 @@ macro_rules! constant_on_the_left {
 }
 
 macro_rules! recorded_unary {
-    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
+    ($parameters:tt: $($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
         #[inline(always)]
         fn $name(self) -> Self {
-            let x = self.value();
-            let y = x.$name();
-            self.unary(stringify!($name), y, partial::$name(x, y))
+            let input = self;
+            as_work! { $parameters (input: own) {
+                let x = input.value();
+                let y = x.$name();
+                input.unary(stringify!($name), y, partial::$name(x, y))
+            } }
         }
     )*};
 }
 
 macro_rules! recorded_binary {
-    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
+    ($parameters:tt: $($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
         #[inline(always)]
         fn $name(self, other: Self) -> Self {
-            let (a, b) = (self.value(), other.value());
-            let y = a.$name(b);
-            self.binary(other, stringify!($name), y, partial::$name(a, b, y))
+            let left = self;
+            as_work! { $parameters (left: own, other: own) {
+                let (a, b) = (left.value(), other.value());
+                let y = a.$name(b);
+                left.binary(other, stringify!($name), y, partial::$name(a, b, y))
+            } }
         }
     )*};
 }
 
 macro_rules! recorded_reduction {
-    ($($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
+    ($parameters:tt: $($(#[$doc:meta])* $name:ident { $($row:tt)* })*) => {$(
         #[inline(always)]
         fn $name(xs: &[Self]) -> Self {
-            let x = |i: usize| xs[i].value();
-            let y = reduce::value::$name(xs.len(), x);
-            Self::reduction(stringify!($name), [xs], y, |out| reduce::partials::$name(x, y, out))
+            as_work! { $parameters (xs: list) {
+                let op = $crate::record::reductions::$name(xs.len(), |i: usize| xs[i].value());
+                Self::Output::reduction(stringify!($name), [xs], op)
+            } }
         }
     )*};
 }
@@ -107,7 +160,7 @@ macro_rules! recorded_scalar {
         recorded_scalar! { $type [] [] }
     };
     ($type:ident [$($declared:tt)*] [$($named:tt)*]) => {
-        operator_rows! { recorded_operators $type { [$($declared)*] [$($named)*] }: }
+        operator_rows! { recorded_operators { $type [$($declared)*] [$($named)*] }: }
 
         impl<'a, T: Scalar $($declared)*> std::ops::Neg for $type<'a, T $($named)*> {
             type Output = Self;
@@ -115,7 +168,28 @@ macro_rules! recorded_scalar {
             #[inline(always)]
             #[track_caller]
             fn neg(self) -> Self {
-                self.unary("neg", -self.value(), constant(-1.0))
+                let input = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (input: own) {
+                    input.unary("neg", -input.value(), constant(-1.0))
+                } }
+            }
+        }
+
+        impl<'a, T: Scalar $($declared)*> $type<'a, T $($named)*> {
+            /// This where the condition is positive, the other elsewhere.
+            #[inline(always)]
+            #[track_caller]
+            fn chosen(self, condition: T, other: Self) -> Self {
+                match condition.all_positive() {
+                    Some(true) => self,
+                    Some(false) => other,
+                    None => {
+                        let (one, zero) = (constant(1.0), constant(0.0));
+                        let y = condition.select(self.value(), other.value());
+                        let partials = (condition.select(one, zero), condition.select(zero, one));
+                        self.binary(other, "select", y, partials)
+                    }
+                }
             }
         }
 
@@ -124,6 +198,8 @@ macro_rules! recorded_scalar {
         }
 
         impl<'a, T: Scalar $($declared)*> Scalar for $type<'a, T $($named)*> {
+            type Held = $crate::var::Whole<Self>;
+
             #[inline(always)]
             fn primal(self) -> T::Primal {
                 self.value().primal()
@@ -134,7 +210,7 @@ macro_rules! recorded_scalar {
             }
             #[inline(always)]
             fn stop_gradient(self) -> Self {
-                Self::detached(self.value().stop_gradient())
+                self.stopped()
             }
             #[inline(always)]
             fn is_zero(self) -> bool {
@@ -150,7 +226,26 @@ macro_rules! recorded_scalar {
             }
             #[inline(always)]
             fn at_least(self, other: Self) -> Self {
-                Self::detached(self.value().at_least(other.value()))
+                let left = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (left: own, other: own) {
+                    left.constant_beside(other, left.value().at_least(other.value()))
+                } }
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                let left = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (left: own, other: own) {
+                    let chosen = left.value().at_least(other.value());
+                    left.chosen(chosen, other)
+                } }
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                let left = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (left: own, other: own) {
+                    let chosen = (-left.value()).at_least(-other.value());
+                    left.chosen(chosen, other)
+                } }
             }
             #[inline(always)]
             fn select(self, on_positive: Self, otherwise: Self) -> Self {
@@ -158,10 +253,10 @@ macro_rules! recorded_scalar {
                     Some(true) => on_positive,
                     Some(false) => otherwise,
                     None => {
-                        let (condition, one, zero) = (self.value(), constant(1.0), constant(0.0));
-                        let y = condition.select(on_positive.value(), otherwise.value());
-                        let partials = (condition.select(one, zero), condition.select(zero, one));
-                        on_positive.binary(otherwise, "select", y, partials)
+                        let condition = self;
+                        as_work! { { $type [$($declared)*] [$($named)*] } (condition: own, on_positive: own, otherwise: own) {
+                            on_positive.chosen(condition.value(), otherwise)
+                        } }
                     }
                 }
             }
@@ -175,61 +270,83 @@ macro_rules! recorded_scalar {
                 xs
             }
 
-            unary_rows! { recorded_unary }
+            unary_rows! { recorded_unary { $type [$($declared)*] [$($named)*] }: }
 
             #[inline(always)]
             fn powi(self, n: i32) -> Self {
-                let x = self.value();
-                let y = x.powi(n);
-                self.unary("powi", y, partial::powi(x, y, n))
+                let input = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (input: own, n: integer) {
+                    let x = input.value();
+                    let y = x.powi(n);
+                    input.unary("powi", y, partial::powi(x, y, n))
+                } }
             }
             #[inline(always)]
             fn powf(self, c: T::Primal) -> Self {
-                let x = self.value();
-                self.unary("powf", x.powf(c), partial::powf(x, c))
+                let input = self;
+                as_work! { { $type [$($declared)*] [$($named)*] } (input: own, c: number) {
+                    let x = input.value();
+                    input.unary("powf", x.powf(c), partial::powf(x, c))
+                } }
             }
 
-            binary_rows! { recorded_binary }
+            binary_rows! { recorded_binary { $type [$($declared)*] [$($named)*] }: }
 
-            reduction_rows! { recorded_reduction }
+            reduction_rows! { recorded_reduction { $type [$($declared)*] [$($named)*] }: }
 
             fn softmax(xs: &[Self], out: &mut [Self]) {
                 if xs.len() != out.len() {
-                    return out.fill(Self::mismatch("softmax", [xs, out]));
+                    return out.fill(Self::mismatch("softmax", [xs.len(), out.len()], [xs, out]));
                 }
                 // One node for ln Σ exp and one with two arguments per result, instead of n arguments each.
-                let total = Self::logsumexp(xs);
-                let exponentials = reduce::Exponentials::of(xs.len(), |i| xs[i].value());
-                for (x, result) in xs.iter().zip(out) {
-                    let y = exponentials.weight(x.value());
-                    *result = x.binary(total, "softmax", y, (y, -y));
+                as_work! { { $type [$($declared)*] [$($named)*] } (xs: list, out: results) -> nothing {
+                    let op = $crate::record::reductions::Softmax(xs.len(), |i: usize| xs[i].value(), |i: usize, y: T| {
+                        out[i] = xs[i].constant_beside(xs[i], y);
+                    });
+                    let total = <$type<'a, T $($named)*>>::reduction("softmax", [xs], op);
+                    for (x, result) in xs.iter().zip(out) {
+                        let y = result.value();
+                        *result = x.binary(total, "softmax", y, (y, -y));
+                    }
+                } }
+            }
+            fn softmax_at(xs: &[Self], index: usize) -> Self {
+                if index >= xs.len() {
+                    return Self::mismatch("softmax_at", [index.saturating_add(1), xs.len()], [xs, &[]]);
                 }
+                as_work! { { $type [$($declared)*] [$($named)*] } (xs: list, index: index) {
+                    let op = $crate::record::reductions::SoftmaxAt(xs.len(), |i: usize| xs[i].value(), index);
+                    Self::Output::reduction("softmax_at", [xs], op)
+                } }
             }
             fn dot(a: &[Self], b: &[Self]) -> Self {
                 if a.len() != b.len() {
-                    return Self::mismatch("dot", [a, b]);
+                    return Self::mismatch("dot", [a.len(), b.len()], [a, b]);
                 }
-                let (a_at, b_at) = (|i: usize| a[i].value(), |i: usize| b[i].value());
-                let y = reduce::value::dot(a.len(), a_at, b_at);
-                Self::reduction("dot", [a, b], y, |out| {
-                    reduce::partials::dot(a.len(), a_at, b_at, out)
-                })
+                as_work! { { $type [$($declared)*] [$($named)*] } (a: list, b: list) {
+                    let op = $crate::record::reductions::Dot(a.len(), |i: usize| a[i].value(), |i: usize| b[i].value());
+                    $type::reduction("dot", [a, b], op)
+                } }
             }
             fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self {
                 if a.len() != b.len() {
-                    return Self::mismatch("dot_bias", [a, b]);
+                    return Self::mismatch("dot_bias", [a.len(), b.len()], [a, b]);
                 }
-                let (a_at, b_at) = (|i: usize| a[i].value(), |i: usize| b[i].value());
-                let y = reduce::value::dot(a.len(), a_at, b_at) + bias.value();
-                Self::reduction("dot_bias", [a, b, &[bias]], y, |out| {
-                    reduce::partials::dot(a.len(), a_at, b_at, out)
-                })
+                as_work! { { $type [$($declared)*] [$($named)*] } (
+                    a: list,
+                    b: list,
+                    bias: own
+                ) {
+                    let dot = $crate::record::reductions::Dot(a.len(), |i: usize| a[i].value(), |i: usize| b[i].value());
+                    let op = $crate::record::reductions::Biased(dot, bias.value());
+                    $type::reduction("dot_bias", [a, b, &[bias]], op)
+                } }
             }
         }
     };
 }
 
 pub(crate) use {
-    constant_on_the_left, recorded_binary, recorded_operator, recorded_operators,
+    as_work, constant_on_the_left, kind, recorded_binary, recorded_operator, recorded_operators,
     recorded_reduction, recorded_scalar, recorded_unary,
 };

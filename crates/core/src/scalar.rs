@@ -4,8 +4,9 @@ use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use crate::float::{Float, Special};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Work};
 use crate::ops::{BEYOND, binary_rows, gelu_argument, reduce, reduction_rows, unary_rows};
+use crate::var::{Held, Whole};
 
 /// The plain number a [`Scalar`] is made of.
 ///
@@ -86,6 +87,10 @@ macro_rules! declare_reduction {
 pub trait Scalar:
     Number + Operators<Self> + Operators<<Self as Number>::Primal> + Neg<Output = Self>
 {
+    /// What a handle of a tape of such numbers holds of its value.
+    #[doc(hidden)]
+    type Held: Held<Self>;
+
     /// The plain value; of a scalar that holds several numbers, the first.
     ///
     /// Formulas that branch on it are not the same function everywhere; prefer [`select`](Self::select),
@@ -160,6 +165,13 @@ pub trait Scalar:
         (-self).at_least(-other).select(self, other)
     }
 
+    /// Does a piece of arithmetic on such numbers, compiled for the machine's vectors if they hold several: tapes do every op so.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn compiled<W: Work>(work: W) -> W::Output {
+        work.run()
+    }
+
     /// The exponentials of `xs`, for ops that need many: computed side by side where that is faster, so that the last digit may
     /// differ from that of [`exp`](Self::exp).
     #[doc(hidden)]
@@ -200,6 +212,13 @@ pub trait Scalar:
     /// If the lengths differ, all of `out` is NaN.
     #[track_caller]
     fn softmax(xs: &[Self], out: &mut [Self]);
+
+    /// The entry at `index` of [`softmax`](Self::softmax), exp(xₖ) / Σⱼ exp(xⱼ) with k the index: one node on a tape, where softmax takes one
+    /// for each entry. Derivatives yₖ(1 − yₖ) for xₖ and −yₖyᵢ for the others.
+    ///
+    /// NaN if there is no such entry; on a tape also an [`Error`](crate::Error), as for lists of different lengths.
+    #[track_caller]
+    fn softmax_at(xs: &[Self], index: usize) -> Self;
 
     /// Σᵢ aᵢbᵢ; NaN if the lengths differ.
     #[track_caller]
@@ -248,6 +267,8 @@ macro_rules! float_scalar {
         }
 
         impl Scalar for $type {
+            type Held = Whole<Self>;
+
             #[inline]
             fn primal(self) -> Self {
                 self
@@ -331,6 +352,11 @@ macro_rules! float_scalar {
                 } else {
                     out.fill(Self::NAN);
                 }
+            }
+            fn softmax_at(xs: &[Self], index: usize) -> Self {
+                xs.get(index).map_or(Self::NAN, |&x| {
+                    reduce::Exponentials::of(xs.len(), |i| xs[i]).weight(x)
+                })
             }
             fn dot(a: &[Self], b: &[Self]) -> Self {
                 if a.len() != b.len() {

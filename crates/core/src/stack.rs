@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::float::Float;
+use crate::record::Reduction;
 use crate::scalar::Scalar;
 
 mod rows;
@@ -181,16 +182,15 @@ impl<T: Scalar, const N: usize> StackTape<T, N> {
         }
     }
 
-    /// The handle of an op over many arguments, given as (node, slope) pairs; `fill` writes its partial derivatives.
+    /// The handle of an op over many arguments, given as (node, slope) pairs.
     #[inline(always)]
     fn recorded_many(
         &self,
         inputs: impl DoubleEndedIterator<Item = (u32, T)> + Clone,
-        fill: impl FnOnce(&mut [T]),
-        value: T,
+        reduction: impl Reduction<T>,
     ) -> StackVar<'_, T, N> {
-        match self.rows.record_many(inputs, fill) {
-            Some(node) => StackVar::exact(self, node, value),
+        match self.rows.record_many(inputs, reduction) {
+            Some((node, value)) => StackVar::exact(self, node, value),
             None => self.poisoned(),
         }
     }

@@ -5,16 +5,19 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::error::Error;
 use crate::ops::constant;
+use crate::record::Reduction;
 use crate::scalar::Scalar;
 use crate::var::Var;
 
 mod groups;
 mod kernels;
+mod numbers;
 mod run;
 mod storage;
 mod unchecked;
 
 pub use run::Run;
+pub(crate) use storage::Argument;
 use storage::Storage;
 
 /// The node of all constants. Its gradient means nothing and is never read.
@@ -393,20 +396,32 @@ impl<T: Scalar> Tape<T> {
         self.storage.bytes()
     }
 
+    /// Keeps numbers for handles until the tape is rewound; the place of the first, or that of NaN if they do not fit.
+    #[inline(always)]
+    pub(crate) fn hold<const N: usize>(&self, numbers: [T; N]) -> u32 {
+        self.storage.hold(numbers)
+    }
+
+    /// The number at a place.
+    #[inline(always)]
+    pub(crate) fn held_at(&self, place: u32) -> T {
+        self.storage.held_at(place)
+    }
+
     /// Records a node with these (parent, partial derivative) pairs.
     #[inline(always)]
     pub(crate) fn record<const N: usize>(&self, arguments: [(u32, T); N]) -> (u32, bool) {
         self.storage.record(arguments)
     }
 
-    /// Records a node with these (parent, slope) pairs, whose partial derivatives `fill` writes.
+    /// Records a node for an op over the arguments of all `groups`, and computes its value.
     #[inline(always)]
-    pub(crate) fn record_many(
+    pub(crate) fn record_many<A: Argument<T>, const N: usize>(
         &self,
-        inputs: impl Iterator<Item = (u32, T)> + Clone,
-        fill: impl FnOnce(&mut [T]),
-    ) -> (u32, bool) {
-        self.storage.record_many(inputs, fill)
+        groups: [&[A]; N],
+        reduction: impl Reduction<T>,
+    ) -> ((u32, bool), T) {
+        self.storage.record_many(groups, reduction)
     }
 
     /// Keeps the first error.

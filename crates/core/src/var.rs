@@ -4,21 +4,27 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::float::Float;
-use crate::ops::{
-    binary_rows, constant, operator_rows, partial, reduce, reduction_rows, unary_rows,
-};
+use crate::lanes::Work;
+use crate::ops::{binary_rows, constant, operator_rows, partial, reduction_rows, unary_rows};
 use crate::record::{
-    recorded_binary, recorded_operators, recorded_reduction, recorded_scalar, recorded_unary,
+    Reduction, as_work, recorded_binary, recorded_operators, recorded_reduction, recorded_scalar,
+    recorded_unary,
 };
 use crate::scalar::{Number, Scalar};
-use crate::tape::{CONSTANT, NodeId, Tape};
+use crate::tape::{Argument, CONSTANT, NodeId, Tape};
+
+mod held;
+
+pub(crate) use held::{Held, Whole};
 
 /// A value on a [`Tape`]: a small handle that is copied like a number.
 ///
-/// A handle holds its value, the node it depends on, and its slope: the derivative with respect to that node. An op with one
+/// A handle knows its value, the node it depends on, and its slope: the derivative with respect to that node. An op with one
 /// argument, or with a constant, changes the value and multiplies the slope, and records nothing; an op on several
 /// variables records one node. Hence the gradient of a value is there to be read ([`grad`](Self::grad)) if the handle *is* its
 /// node: a variable, the result of an op on several variables, or whatever was [`retain`](Self::retain)ed.
+///
+/// Values and slopes lie in the handle, but those of [`Lanes`](crate::lanes::Lanes) on the tape until it is rewound, so that handles stay small.
 ///
 /// ```
 /// use burtorch_core::{Scalar, Tape};
@@ -31,66 +37,72 @@ use crate::tape::{CONSTANT, NodeId, Tape};
 /// assert!((hidden.grad()? - 288.0).abs() < 1e-12);
 /// # Ok::<(), burtorch_core::Error>(())
 /// ```
-#[repr(C)]
-pub struct Var<'t, T> {
-    value: T,
-    /// None for a constant that has met no tape yet. Between the two numbers, so that they are not fetched as one vector just
-    /// after they were stored one by one, which would wait for both stores to end.
+pub struct Var<'t, T: Scalar> {
+    held: T::Held,
+    /// None for a constant that has met no tape yet.
     tape: Option<&'t Tape<T>>,
-    /// Derivative of the value with respect to the node.
-    slope: T,
-    node: u32,
-    /// Whether the handle is its node, rather than a function of it.
-    exact: bool,
 }
 
-impl<T: Copy> Clone for Var<'_, T> {
+impl<T: Scalar> Clone for Var<'_, T> {
     #[inline]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: Copy> Copy for Var<'_, T> {}
+impl<T: Scalar> Copy for Var<'_, T> {}
 
-impl<T: fmt::Debug> fmt::Debug for Var<'_, T> {
+impl<T: Scalar> fmt::Debug for Var<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            value, slope, node, ..
-        } = self;
+        let (value, node, slope) = (self.value(), self.node(), self.held.slope(self.tape));
         write!(f, "Var({value:?}, node {node}, slope {slope:?})")
     }
 }
 
 impl<'t, T: Scalar> Var<'t, T> {
     /// The handle that is node `node`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn exact(tape: &'t Tape<T>, node: u32, value: T) -> Self {
         Self {
+            held: Held::exact(tape, node, value),
             tape: Some(tape),
-            value,
-            slope: constant(1.0),
-            node,
-            exact: true,
         }
     }
 
     /// A constant on `tape`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn constant_on(tape: Option<&'t Tape<T>>, value: T) -> Self {
         Self {
+            held: Held::constant(tape, value),
             tape,
-            value,
-            slope: constant(0.0),
-            node: CONSTANT,
-            exact: false,
         }
     }
 
     /// A constant that has met no tape yet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn detached(value: T) -> Self {
         Self::constant_on(None, value)
+    }
+
+    /// The same value as a constant.
+    #[inline(always)]
+    fn stopped(self) -> Self {
+        Self {
+            held: self.held.stopped(self.tape),
+            ..self
+        }
+    }
+
+    /// A constant on the tape of this value or of the other.
+    #[inline(always)]
+    fn constant_beside(self, other: Self, value: T) -> Self {
+        Self::constant_on(self.tape.or(other.tape), value)
+    }
+
+    /// Does the work of an op, compiled for the machine's vectors if the numbers are.
+    #[inline(always)]
+    fn compiled<W: Work>(work: W) -> W::Output {
+        T::compiled(work)
     }
 
     /// What stands for a value that could not be recorded: the error is in the tape.
@@ -100,9 +112,9 @@ impl<'t, T: Scalar> Var<'t, T> {
     }
 
     /// The value.
-    #[inline]
+    #[inline(always)]
     pub fn value(self) -> T {
-        self.value
+        self.held.value(self.tape)
     }
 
     /// The gradient gathered by the backward passes since the last zeroing; 0 if nothing depended on it.
@@ -130,8 +142,9 @@ impl<'t, T: Scalar> Var<'t, T> {
     #[inline]
     pub fn retain(self) -> Self {
         match self.tape {
-            Some(tape) if !self.exact && !self.is_constant() => {
-                Self::recorded(tape, tape.record([(self.node, self.slope)]), self.value)
+            Some(tape) if !self.is_exact() && !self.is_constant() => {
+                let argument = (self.node(), self.held.slope(self.tape));
+                Self::recorded(tape, tape.record([argument]), self.value())
             }
             _ => self,
         }
@@ -145,12 +158,14 @@ impl<'t, T: Scalar> Var<'t, T> {
     #[inline]
     pub fn backward(self) -> Result<(), Error> {
         match self.tape {
-            Some(tape) => tape.backward_from(self.node, self.slope),
+            Some(tape) => tape.backward_from(self.node(), self.held.slope(self.tape)),
             None => Ok(()),
         }
     }
 
     /// The result of a function of this variable that the caller has computed: its value and its derivative.
+    ///
+    /// A constant that has met no tape yet holds one number for all lanes; a result whose lanes differ is NaN there.
     ///
     /// ```
     /// use burtorch_core::Tape;
@@ -170,7 +185,7 @@ impl<'t, T: Scalar> Var<'t, T> {
 
     /// The node that the handle is, if it is one.
     pub(crate) fn as_node(self) -> Option<u32> {
-        self.exact.then_some(self.node)
+        self.is_exact().then_some(self.node())
     }
 
     /// The tape and node, if the handle is its node.
@@ -180,8 +195,8 @@ impl<'t, T: Scalar> Var<'t, T> {
             return Err(Error::NotRetained);
         };
         tape.check()?;
-        if self.exact {
-            Ok((tape, self.node))
+        if self.is_exact() {
+            Ok((tape, self.node()))
         } else {
             Err(Error::NotRetained)
         }
@@ -191,22 +206,25 @@ impl<'t, T: Scalar> Var<'t, T> {
     pub(crate) fn root_on(self, tape: &Tape<T>) -> Result<(u32, T), Error> {
         match self.tape {
             Some(own) if !std::ptr::eq(own, tape) => Err(Error::ForeignTape { what: "root" }),
-            _ => Ok((self.node, self.slope)),
+            _ => Ok((self.node(), self.held.slope(self.tape))),
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    fn is_exact(self) -> bool {
+        self.held.is_exact(self.tape)
+    }
+
+    #[inline(always)]
     fn is_constant(self) -> bool {
-        self.node == CONSTANT
+        self.node() == CONSTANT
     }
 
     /// A function of this value alone.
     #[inline(always)]
     fn unary(self, _op: &'static str, value: T, partial: T) -> Self {
         Self {
-            value,
-            slope: self.slope.chain(partial),
-            exact: false,
+            held: self.held.function(self.tape, self.tape, value, partial),
             ..self
         }
     }
@@ -215,22 +233,18 @@ impl<'t, T: Scalar> Var<'t, T> {
     #[inline(always)]
     fn binary(self, other: Self, op: &'static str, value: T, (left, right): (T, T)) -> Self {
         if other.is_constant() {
-            return Self {
-                tape: self.tape.or(other.tape),
-                ..self.unary(op, value, left)
-            };
+            let tape = self.tape.or(other.tape);
+            let held = self.held.function(self.tape, tape, value, left);
+            return Self { held, tape };
         }
         if self.is_constant() {
-            return Self {
-                tape: other.tape.or(self.tape),
-                ..other.unary(op, value, right)
-            };
+            return other.unary(op, value, right);
         }
         match (self.tape, other.tape) {
             (Some(a), Some(b)) if std::ptr::eq(a, b) => {
                 let arguments = [
-                    (self.node, self.slope.chain(left)),
-                    (other.node, other.slope.chain(right)),
+                    (self.node(), self.chained(left)),
+                    (other.node(), other.chained(right)),
                 ];
                 Self::recorded(a, a.record(arguments), value)
             }
@@ -241,24 +255,52 @@ impl<'t, T: Scalar> Var<'t, T> {
         }
     }
 
-    /// A function of all values of `groups`, whose partial derivatives `fill` writes in their order.
+    /// A function of all values of `groups`, in their order.
     #[inline(always)]
     fn reduction<const N: usize>(
         op: &'static str,
         groups: [&[Self]; N],
-        value: T,
-        fill: impl FnOnce(&mut [T]),
+        reduction: impl Reduction<T>,
     ) -> Self {
-        let inputs = || groups.into_iter().flatten().copied();
-        let Some(tape) = inputs().find_map(|x| x.tape) else {
-            return Self::detached(value);
-        };
-        if inputs().any(|x| x.tape.is_some_and(|other| !std::ptr::eq(other, tape))) {
+        let Ok(tape) = Self::common_tape(groups) else {
+            let inputs = || groups.into_iter().flatten().copied();
             Self::fault(Error::MixedTapes { op }, inputs());
-            return Self::poisoned(Some(tape));
+            return Self::poisoned(inputs().find_map(|x| x.tape));
+        };
+        let Some(tape) = tape else {
+            return Self::reduction_of_constants(reduction);
+        };
+        let (node, value) = tape.record_many(groups, reduction);
+        Self::recorded(tape, node, value)
+    }
+
+    /// Out of line, so that it is compiled once for all levels.
+    #[cold]
+    #[inline(never)]
+    fn reduction_of_constants(reduction: impl Reduction<T>) -> Self {
+        Self::detached(reduction.value())
+    }
+
+    /// The tape that all these are on, but for constants that have met none; an error if there are several.
+    #[inline(always)]
+    fn common_tape<const N: usize>(groups: [&[Self]; N]) -> Result<Option<&'t Tape<T>>, ()> {
+        let address = |x: &Self| x.tape.map(std::ptr::from_ref);
+        let Some(first) = groups.iter().find_map(|group| group.first()) else {
+            return Ok(None);
+        };
+        let mut all_there = true;
+        for group in groups {
+            for x in group {
+                all_there &= address(x) == address(first);
+            }
         }
-        let inputs = inputs().map(|x| (x.node, x.slope));
-        Self::recorded(tape, tape.record_many(inputs, fill), value)
+        if all_there {
+            return Ok(first.tape);
+        }
+        let mut tapes = groups.into_iter().flatten().filter_map(|x| x.tape);
+        let tape = tapes.next();
+        let same = |other: &'t Tape<T>| tape.is_some_and(|tape| std::ptr::eq(tape, other));
+        if tapes.all(same) { Ok(tape) } else { Err(()) }
     }
 
     /// The exact handle of a node just recorded, with a NaN if the tape was full.
@@ -272,13 +314,13 @@ impl<'t, T: Scalar> Var<'t, T> {
         Self::exact(tape, node, value)
     }
 
-    /// Marks all tapes involved as faulty: the two slices differ in length.
+    /// Marks all tapes involved as faulty: a list has not the length expected.
     #[cold]
-    fn mismatch(op: &'static str, [a, b]: [&[Self]; 2]) -> Self {
+    fn mismatch(op: &'static str, [expected, found]: [usize; 2], [a, b]: [&[Self]; 2]) -> Self {
         let error = Error::LengthMismatch {
             op,
-            expected: a.len(),
-            found: b.len(),
+            expected,
+            found,
         };
         let inputs = a.iter().chain(b).copied();
         Self::fault(error, inputs.clone());
@@ -293,6 +335,18 @@ impl<'t, T: Scalar> Var<'t, T> {
         for tape in inputs.filter_map(|x| x.tape) {
             tape.fault(error.clone());
         }
+    }
+}
+
+impl<T: Scalar> Argument<T> for Var<'_, T> {
+    #[inline(always)]
+    fn node(self) -> u32 {
+        self.held.node(self.tape)
+    }
+
+    #[inline(always)]
+    fn chained(self, partial: T) -> T {
+        self.held.chained(self.tape, partial)
     }
 }
 

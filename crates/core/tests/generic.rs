@@ -1,6 +1,10 @@
 //! Formulas written once over `Scalar` or `Float` compile and agree on all types.
 
-use burtorch_core::{Float, Scalar, Tape, Var, value_and_grad};
+use burtorch_core::graph::Graph;
+use burtorch_core::lanes::Lanes;
+use burtorch_core::{
+    Dual, Error, Float, Program, Scalar, StackTape, Tape, Var, jvp, value_and_grad,
+};
 
 fn formula<S: Scalar>(x: S, y: S) -> S {
     let two = S::Primal::from_f64(2.0);
@@ -63,4 +67,68 @@ fn a_tape_of_tapes_gives_second_derivatives() {
     x.grad().unwrap().backward().unwrap();
     assert!((a.grad().unwrap() - (2.0 * (-1.3_f64).sin() + 0.7_f64.exp() * -1.3)).abs() < 1e-14);
     assert!((b.grad().unwrap() - (1.4 * (-1.3_f64).cos() + 0.7_f64.exp())).abs() < 1e-14);
+}
+
+/// The gradient of one entry of a softmax, exact near 1 too, by every recorder.
+#[test]
+fn one_entry_of_a_softmax_by_every_recorder() {
+    let xs = [1.0, -2.0, 40.0, 2.0];
+    let (value, gradient) = value_and_grad(|x| Scalar::softmax_at(x, 2), &xs).unwrap();
+    assert_eq!(value, 1.0);
+    let rest = (-39.0_f64).exp() + (-42.0_f64).exp() + (-38.0_f64).exp();
+    assert!((gradient[2] - rest).abs() < 1e-15 * rest);
+
+    let near = |found: &[f64]| {
+        for (found, expected) in found.iter().zip(&gradient) {
+            assert!((found - expected).abs() <= 1e-14 * expected.abs());
+        }
+    };
+    let stack = StackTape::<f64, 16>::new();
+    let inputs = xs.map(|x| stack.var(x));
+    Scalar::softmax_at(&inputs, 2).backward().unwrap();
+    near(&inputs.map(|x| x.grad().unwrap()));
+
+    let graph = Graph::new();
+    let inputs = xs.map(|x| graph.var(x));
+    Scalar::softmax_at(&inputs, 2).backward().unwrap();
+    near(&inputs.map(|x| x.grad().unwrap()));
+
+    let lanes = xs.map(|x| Lanes::from([x, x + 1.0]));
+    let (value, of_lanes) = value_and_grad(|x| Scalar::softmax_at(x, 2), &lanes).unwrap();
+    assert_eq!(
+        (value, Lanes::softmax_at(&lanes, 2)),
+        (Lanes::splat(1.0), value)
+    );
+    let of_lane = |lane: usize| of_lanes.iter().map(|x| x[lane]).collect::<Vec<_>>();
+    near(&of_lane(0));
+    near(&of_lane(1));
+
+    let direction = [0.5, 1.0, 0.0, -3.0];
+    let along: f64 = gradient.iter().zip(direction).map(|(g, d)| g * d).sum();
+    let (_, tangent) = jvp(|x| [Dual::softmax_at(x, 2)], &xs, &direction).unwrap();
+    assert!((tangent[0] - along).abs() <= 1e-14 * along.abs());
+
+    // A program takes it from the softmax of all, whose slope is wₖ(1 − wₖ).
+    let mut program = Program::record(4, |x| Scalar::softmax_at(x, 2))
+        .unwrap()
+        .evaluator();
+    let (value, found) = program.value_and_gradient(&xs).unwrap();
+    assert!(value == 1.0 && (found[0] - gradient[0]).abs() < 1e-16);
+}
+
+#[test]
+fn no_entry_of_a_softmax() {
+    let error = |op| Error::LengthMismatch {
+        op,
+        expected: 4,
+        found: 2,
+    };
+    let missing = value_and_grad(|x| Scalar::softmax_at(x, 3), &[1.0, 2.0]);
+    assert_eq!(missing, Err(error("softmax_at")));
+    let program = Program::<f64>::record(2, |x| Scalar::softmax_at(x, 3));
+    assert_eq!(program.err(), Some(error("softmax")));
+    assert!(f64::softmax_at(&[1.0, 2.0], 3).is_nan() && f64::softmax_at(&[], 0).is_nan());
+    assert!(Dual::softmax_at(&[Dual::variable(1.0)], 1).value.is_nan());
+    let lanes = Lanes::softmax_at(&[Lanes::from([1.0_f32, 2.0])], 1);
+    assert!(lanes[0].is_nan() && lanes[1].is_nan());
 }

@@ -1,6 +1,6 @@
 //! Lanes on tapes, in dual numbers and in programs; groups and levels that do not show in the bits.
 
-use burtorch_core::lanes::{Lanes, Level, dispatch, per_sample_grads, value_and_grad_batch};
+use burtorch_core::lanes::{Lanes, Level, Work, dispatch, per_sample_grads, value_and_grad_batch};
 use burtorch_core::program::Evaluator;
 use burtorch_core::{Dual, Error, Float, Program, Scalar, Tape, value_and_grad};
 
@@ -68,10 +68,6 @@ fn groups_do_not_show() {
         value_and_grad_batch::<5, _, _>(|x| formula(x), &points, 3).unwrap(),
         whole
     );
-    assert_eq!(
-        value_and_grad_batch::<64, _, _>(|x| formula(x), &points, 3).unwrap(),
-        whole
-    );
     for (i, point) in points.chunks(3).enumerate() {
         let alone = value_and_grad_batch::<16, _, _>(|x| formula(x), point, 3).unwrap();
         assert_eq!(
@@ -81,32 +77,34 @@ fn groups_do_not_show() {
     }
 }
 
-#[inline(always)]
-fn gradient<F: Float>(x: [Lanes<F, 8>; 3]) -> Vec<Lanes<F, 8>> {
-    let tape = Tape::new();
-    let x = tape.vars(&x);
-    let y = formula(&x);
-    y.backward().unwrap();
-    x.iter()
-        .map(|x| x.grad().unwrap())
-        .chain([y.value()])
-        .collect()
+/// The formula as a piece of work: a closure of this length would not be compiled for the level.
+struct Formula<'a, F>(&'a [Lanes<F, 8>; 3]);
+
+impl<F: Float> Work for Formula<'_, F> {
+    type Output = Lanes<F, 8>;
+
+    #[inline(always)]
+    fn run(self) -> Lanes<F, 8> {
+        formula(self.0)
+    }
+}
+
+fn levels_agree_with_the_tape<F: Float>() {
+    let points = points::<F>(8);
+    let x = [0, 1, 2].map(|column| Lanes::from_fn(|lane| points[lane * 3 + column]));
+    let (expected, _) = value_and_grad(|x| formula(x), &x).unwrap();
+    for level in Level::available() {
+        assert_eq!(level.run(Formula(&x)), expected, "{level:?}");
+    }
+    assert_eq!(dispatch(|| formula(&x)), expected);
 }
 
 #[test]
 fn levels_do_not_show() {
-    let points = points::<f64>(8);
-    let x: [_; 3] =
-        std::array::from_fn(|column| Lanes::<f64, 8>::from_fn(|lane| points[lane * 3 + column]));
-    let narrow = x.map(|x| Lanes::from_fn(|lane| x[lane] as f32));
-    let (expected, expected_narrow) = (gradient(x), gradient(narrow));
     assert_eq!(Level::available().next(), Some(Level::portable()));
     assert!(Level::available().any(|level| level == Level::best()));
-    for level in Level::available() {
-        assert_eq!(level.run(|| gradient(x)), expected, "{level:?}");
-        assert_eq!(level.run(|| gradient(narrow)), expected_narrow, "{level:?}");
-    }
-    assert_eq!(dispatch(|| gradient(x)), expected);
+    levels_agree_with_the_tape::<f32>();
+    levels_agree_with_the_tape::<f64>();
 }
 
 #[test]
@@ -222,4 +220,69 @@ fn what_all_lanes_have_in_common() {
             .to_array(),
         [0.0, 6.0, 0.0]
     );
+}
+
+/// Constants that have met no tape hold one number; those on a tape may hold different ones.
+#[test]
+fn constants_with_and_without_a_tape() {
+    type Pair = Lanes<f64, 2>;
+    let (tape, other) = (Tape::new(), Tape::new());
+    let x = tape.var(Pair::from([1.0, 2.0]));
+    let free = x.constant_like(3.0);
+    let here = tape.constant(Pair::from([10.0, 20.0]));
+    let there = other.constant(Pair::from([5.0, 7.0]));
+    let y = (free.square() + 1.0) * x + here * free.stop_gradient() - there * x.stop_gradient();
+    y.backward().unwrap();
+    assert_eq!(
+        y.value().to_array(),
+        [10.0 + 30.0 - 5.0, 20.0 + 60.0 - 14.0]
+    );
+    assert_eq!(x.grad().unwrap(), Pair::splat(10.0));
+
+    assert_eq!((free - here).value().to_array(), [-7.0, -17.0]);
+    assert_eq!((here - free).max(free).value().to_array(), [7.0, 17.0]);
+    assert_eq!(free.at_least(here).value(), Pair::splat(0.0));
+    assert_eq!(Scalar::sum(&[free, free]).value(), Pair::splat(6.0));
+    let one = Pair::splat(1.0);
+    assert_eq!(free.custom(Pair::splat(8.0), one).value(), Pair::splat(8.0));
+    let different = free.custom(Pair::from([8.0, 9.0]), one).value();
+    assert!(different.as_slice().iter().all(|x| x.is_nan()));
+    let on_tape = here.custom(Pair::from([8.0, 9.0]), one).value();
+    assert_eq!(on_tape.to_array(), [8.0, 9.0]);
+}
+
+#[test]
+fn handles_of_lanes_keep_value_and_slope() {
+    let tape = Tape::new();
+    let x = tape.var(Lanes::from([1.0, 4.0]));
+    let handles: Vec<_> = (1..2000).map(|i| x.sqrt() * f64::from(i)).collect();
+    let retained = handles[1].retain();
+    (handles[2] * retained).backward().unwrap(); // 3√x · 2√x
+    assert_eq!(handles[1998].value().to_array(), [1999.0, 3998.0]);
+    assert_eq!(x.grad().unwrap().to_array(), [6.0, 6.0]);
+    assert_eq!(retained.grad().unwrap().to_array(), [3.0, 6.0]);
+    assert_eq!(
+        format!("{:?}", handles[0]),
+        "Var([1.0, 2.0], node 1, slope [0.5, 0.25])"
+    );
+}
+
+#[test]
+fn a_cleared_tape_keeps_its_memory() {
+    let mut tape = Tape::new();
+    let mut bytes = 0;
+    for round in 0..5 {
+        tape.clear();
+        let x = tape.var(Lanes::from([0.5_f32, 1.5, 2.5, 3.5]));
+        let mut y = x;
+        for _ in 0..1000 {
+            y = (y * x).tanh() + x;
+        }
+        y.backward().unwrap();
+        if round > 0 {
+            assert_eq!(tape.bytes(), bytes);
+        }
+        bytes = tape.bytes();
+    }
+    assert!(bytes > 1000 * 4 * size_of::<Lanes<f32, 4>>());
 }

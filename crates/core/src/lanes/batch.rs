@@ -1,6 +1,6 @@
 //! Values and gradients of long lists of samples, several samples at a time.
 
-use super::{Lanes, dispatch};
+use super::Lanes;
 use crate::error::Error;
 use crate::float::Float;
 use crate::tape::Tape;
@@ -12,8 +12,6 @@ use crate::var::Var;
 /// lanes of the last group are filled up and dropped again. Returned are one value per point and the gradients, laid
 /// out as the points are. What comes out for a point does not depend on `N`, on the points beside it, or on the
 /// machine's vectors, bit for bit.
-///
-/// The code runs in [`dispatch`]; what is said there about long closures holds for `f`.
 ///
 /// ```
 /// use burtorch_core::Scalar;
@@ -40,12 +38,10 @@ where
     F: for<'t> Fn(&[Var<'t, Lanes<T, N>>]) -> Var<'t, Lanes<T, N>>,
 {
     let rows = Rows::new(points, width)?;
-    dispatch(|| {
-        rows.differentiate(|tape, point: &[Lanes<T, N>]| {
-            let variables = tape.vars(point);
-            let y = f(&variables);
-            (y, variables)
-        })
+    rows.differentiate(|tape, point: &[Lanes<T, N>]| {
+        let variables = tape.vars(point);
+        let y = f(&variables);
+        (y, variables)
     })
 }
 
@@ -86,13 +82,11 @@ where
 {
     let rows = Rows::new(samples, width)?;
     let parameters: Vec<_> = parameters.iter().map(|&w| Lanes::splat(w)).collect();
-    dispatch(|| {
-        rows.differentiate(|tape, sample| {
-            let variables = tape.vars(&parameters);
-            let constants: Vec<_> = sample.iter().map(|&x| tape.constant(x)).collect();
-            let y = f(&variables, &constants);
-            (y, variables)
-        })
+    rows.differentiate(|tape, sample| {
+        let variables = tape.vars(&parameters);
+        let constants: Vec<_> = sample.iter().map(|&x| tape.constant(x)).collect();
+        let y = f(&variables, &constants);
+        (y, variables)
     })
 }
 
@@ -117,7 +111,6 @@ impl<'a, T: Float> Rows<'a, T> {
     }
 
     /// Column after column of the rows from `first` on, a row per lane; the last row fills lanes that are left over.
-    #[inline(always)]
     fn side_by_side<const N: usize>(&self, first: usize, columns: &mut [Lanes<T, N>]) {
         for (column, lanes) in columns.iter_mut().enumerate() {
             *lanes = Lanes::from_fn(|lane| {
@@ -128,7 +121,6 @@ impl<'a, T: Float> Rows<'a, T> {
     }
 
     /// Values and gradients of what `record` makes of each group of rows: a result, and the variables to differentiate it by.
-    #[inline(always)]
     fn differentiate<const N: usize>(
         &self,
         record: impl for<'t> Fn(&'t Tape<Lanes<T, N>>, &[Lanes<T, N>]) -> Recorded<'t, T, N>,
@@ -153,7 +145,6 @@ impl<'a, T: Float> Rows<'a, T> {
 type Recorded<'t, T, const N: usize> = (Var<'t, Lanes<T, N>>, Vec<Var<'t, Lanes<T, N>>>);
 
 /// Appends the gradients of the variables, once for each of the first `used` lanes.
-#[inline(always)]
 fn append_lanes<T: Float, const N: usize>(
     variables: &[Var<'_, Lanes<T, N>>],
     used: usize,

@@ -6,6 +6,8 @@
               the time they take without"
 )]
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 /// A set of vector instructions that this machine has.
 ///
 /// ```
@@ -30,6 +32,15 @@ enum Set {
     Avx512,
 }
 
+/// What [`Level::ask`] found: ops on tapes ask for the level each time, and a byte is read in a third of the time that six features
+/// take.
+static BEST: AtomicU8 = AtomicU8::new(0);
+const PORTABLE: u8 = 1;
+#[cfg(target_arch = "x86_64")]
+const AVX2: u8 = 2;
+#[cfg(target_arch = "x86_64")]
+const AVX512: u8 = 3;
+
 impl Level {
     /// What every machine of the compilation target has: SSE2 on x86-64, NEON on AArch64.
     #[must_use]
@@ -38,19 +49,36 @@ impl Level {
     }
 
     /// The best of this machine.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn best() -> Self {
+        Self(match BEST.load(Ordering::Relaxed) {
+            #[cfg(target_arch = "x86_64")]
+            AVX512 => Set::Avx512,
+            #[cfg(target_arch = "x86_64")]
+            AVX2 => Set::Avx2,
+            PORTABLE => Set::Portable,
+            _ => Self::ask(),
+        })
+    }
+
+    /// Asks the machine, and notes its answer.
+    #[cold]
+    #[inline(never)]
+    fn ask() -> Set {
         #[cfg(target_arch = "x86_64")]
         {
             if has_avx512() {
-                return Self(Set::Avx512);
+                BEST.store(AVX512, Ordering::Relaxed);
+                return Set::Avx512;
             }
             if has_avx2() {
-                return Self(Set::Avx2);
+                BEST.store(AVX2, Ordering::Relaxed);
+                return Set::Avx2;
             }
         }
-        Self::portable()
+        BEST.store(PORTABLE, Ordering::Relaxed);
+        Set::Portable
     }
 
     /// All levels of this machine, the portable one first: to test one against the other.
@@ -63,17 +91,11 @@ impl Level {
         portable
     }
 
-    /// Runs `f`, compiled for this level; see [`dispatch`] for what that takes.
+    /// Runs `work`, compiled for this level; see [`dispatch`] for what that takes.
     #[inline(always)]
-    pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
-        self.run_work(Closure(f))
-    }
-
-    /// Runs `work`, compiled for this level.
-    #[inline(always)]
-    pub(crate) fn run_work<W: Work>(self, work: W) -> W::Output {
+    pub fn run<W: Work>(self, work: W) -> W::Output {
         match self.0 {
-            Set::Portable => work.run(),
+            Set::Portable => portable(work),
             // SAFETY: such a level is made only after `has_avx2` found every feature the function is compiled for.
             #[cfg(target_arch = "x86_64")]
             Set::Avx2 => unsafe { with_avx2(work) },
@@ -84,59 +106,74 @@ impl Level {
     }
 }
 
-/// Runs `f`, compiled for the best vectors of this machine: AVX-512, AVX2, or what every machine of the target has.
+/// Runs `work`, a closure or a [`Work`], compiled for the best vectors of this machine: AVX-512, AVX2, or what every machine of the
+/// target has.
 ///
-/// The result has the same bits at every level; only the time differs. One check of the machine costs about a
-/// nanosecond, so pass whole loops over samples rather than single operations.
+/// This is for arithmetic on [`Lanes`](super::Lanes) themselves. Tapes and programs of lanes enter on their own, op by op and loop by loop:
+/// there is nothing to do for them, and nothing gained by recording in here.
 ///
-/// The compiler gains from a level only in code that it compiles *into* the entrance. All of this crate's arithmetic on
-/// [`Lanes`](super::Lanes) and on variables is marked to be; of your own code a short closure is, and a function if
-/// marked `#[inline(always)]`. So put what is long into such a function and let the closure do nothing but call it:
+/// The result has the same bits at every level; only the time differs. An entrance costs a nanosecond or two, so pass whole loops rather
+/// than single operations.
 ///
 /// ```
+/// use burtorch_core::Scalar;
 /// use burtorch_core::lanes::{Lanes, dispatch};
-/// use burtorch_core::{Error, Scalar, Tape};
 ///
-/// #[inline(always)]
-/// fn gradients(samples: &[Lanes<f64, 8>]) -> Result<Vec<Lanes<f64, 8>>, Error> {
-///     let mut tape = Tape::new();
-///     let mut gradients = Vec::new();
-///     for &sample in samples {
-///         tape.clear();
-///         let x = tape.var(sample);
-///         (x.softplus() * x).backward()?;
-///         gradients.push(x.grad()?);
-///     }
-///     Ok(gradients)
-/// }
-///
-/// let samples = [Lanes::from([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])];
-/// let found = dispatch(|| gradients(&samples))?;
-/// assert_eq!(found[0][0], 2.0_f64.ln());
-/// # Ok::<(), Error>(())
+/// let samples = [Lanes::from([0.0, 1.0, 2.0, 3.0]), Lanes::from([4.0, 5.0, 6.0, 7.0])];
+/// let total = dispatch(|| samples.iter().fold(Lanes::splat(0.0_f64), |sum, x| sum + x.sigmoid()));
+/// assert_eq!(total[0], 0.5 + 4.0_f64.sigmoid());
 /// ```
+///
+/// The level is that of the code which the compiler compiles *into* the entrance. A closure is only if the compiler finds it short; what
+/// is longer than a few operations goes into a [`Work`], which always is, as is what it calls if marked `#[inline(always)]` (all
+/// operations of `Lanes` are). What was left out is right, but as slow as without. The clock tells: time the loop with
+/// `Level::portable().run(…)` and `Level::best().run(…)` in turns.
 #[inline(always)]
-pub fn dispatch<R>(f: impl FnOnce() -> R) -> R {
-    Level::best().run(f)
+pub fn dispatch<W: Work>(work: W) -> W::Output {
+    Level::best().run(work)
 }
 
-/// What a closure is too long for: its `run`, marked `#[inline(always)]`, is compiled into the entrance whatever its length,
-/// while a closure with long functions in it becomes a function of its own, which the level does not reach.
-pub(crate) trait Work {
+/// Something to run in [`dispatch`] that is too long for a closure: a struct of what it needs, whose [`run`](Self::run) is marked
+/// `#[inline(always)]`.
+///
+/// Such a function is compiled into the entrance whatever its length. A long closure may become a function of its own, which the
+/// level does not reach: the results are the same, but slow.
+///
+/// ```
+/// use burtorch_core::Scalar;
+/// use burtorch_core::lanes::{Lanes, Work, dispatch};
+///
+/// struct Softplus<'a>(&'a mut [Lanes<f32, 16>]);
+///
+/// impl Work for Softplus<'_> {
+///     type Output = ();
+///
+///     #[inline(always)]
+///     fn run(self) {
+///         for x in self.0 {
+///             *x = x.softplus();
+///         }
+///     }
+/// }
+///
+/// let mut numbers = [Lanes::splat(0.0); 3];
+/// dispatch(Softplus(&mut numbers));
+/// assert_eq!(numbers[2][15], 2.0_f32.ln());
+/// ```
+pub trait Work {
     /// What comes out.
     type Output;
     /// Does it. Mark implementations `#[inline(always)]`.
+    #[track_caller]
     fn run(self) -> Self::Output;
 }
 
-struct Closure<F>(F);
-
-impl<R, F: FnOnce() -> R> Work for Closure<F> {
+impl<R, F: FnOnce() -> R> Work for F {
     type Output = R;
 
     #[inline(always)]
     fn run(self) -> R {
-        (self.0)()
+        self()
     }
 }
 
@@ -156,6 +193,12 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
+/// Out of line, as the others are: a user's function is not to hold the work of all its ops at a level that is not used.
+#[inline(never)]
+fn portable<W: Work>(work: W) -> W::Output {
+    work.run()
+}
+
 /// Not compiled with FMA: nothing here uses it, so that every level gives the same bits.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi2")]
@@ -167,4 +210,36 @@ fn with_avx2<W: Work>(work: W) -> W::Output {
 #[target_feature(enable = "avx2,bmi2,avx512f,avx512bw,avx512dq,avx512vl")]
 fn with_avx512<W: Work>(work: W) -> W::Output {
     work.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::{Lanes, value_and_grad_batch};
+    use crate::{Scalar, Var};
+
+    /// Results and gradients of ops of every kind.
+    fn by_tape() -> (Vec<f64>, Vec<f64>) {
+        let points: Vec<f64> = (0..60)
+            .map(|i| f64::from(i * 37 % 61) * 0.1 - 3.0)
+            .collect();
+        fn formula<'t>(x: &[Var<'t, Lanes<f64, 4>>]) -> Var<'t, Lanes<f64, 4>> {
+            let sums = Scalar::sum(x) + Scalar::logsumexp(x) * Scalar::dot(&x[1..], &x[..2]);
+            let entry = Scalar::softmax_at(x, 1) - x[0].max(x[2]).tanh();
+            (sums * entry).softplus() / (x[1].exp() + 2.0)
+        }
+        value_and_grad_batch(formula, &points, 3).unwrap()
+    }
+
+    /// Other tests may run meanwhile: nothing they compute depends on the level either.
+    #[test]
+    fn tapes_give_the_same_bits_at_every_level() {
+        let expected = by_tape();
+        let best = Level::best();
+        for level in Level::available().chain([best]) {
+            BEST.store(level.0 as u8 + PORTABLE, Ordering::Relaxed);
+            assert_eq!(Level::best(), level);
+            assert_eq!(by_tape(), expected, "{level:?}");
+        }
+    }
 }

@@ -53,6 +53,36 @@ impl<T: Scalar, F: FnMut(usize) -> T> Terms<T> for Each<F> {
     }
 }
 
+/// The exponentials of x(i) − shift, which are asked for in their order.
+struct Shifted<X, T> {
+    n: usize,
+    x: X,
+    shift: T,
+    /// Those that have been computed already.
+    ahead: [T; AHEAD],
+}
+
+impl<T: Scalar, X: Fn(usize) -> T> Terms<T> for Shifted<X, T> {
+    #[inline(always)]
+    fn group(&mut self, start: usize) -> [T; SUMS] {
+        let mut group = [constant(0.0); SUMS];
+        exponentials(&self.x, start, self.shift, &mut group);
+        group
+    }
+    #[inline(always)]
+    fn term(&mut self, i: usize) -> T {
+        if is_large::<T>() {
+            let [exponential] = T::exp_each([(self.x)(i) - self.shift]);
+            return exponential;
+        }
+        if i.is_multiple_of(AHEAD) {
+            let count = AHEAD.min(self.n - i);
+            exponentials(&self.x, i, self.shift, &mut self.ahead[..count]);
+        }
+        self.ahead[i % AHEAD]
+    }
+}
+
 /// aᵢbᵢ, with one look at the lengths for each group.
 struct Products<'a, T>(&'a [T], &'a [T]);
 
@@ -153,21 +183,21 @@ fn finite_maximum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
     largest.min(T::constant(T::Primal::MAX)).stop_gradient()
 }
 
-/// Writes the exponentials of x(i) for i < n to `out`.
+/// Writes the exponentials of x(i) − shift for i from `first` on to `out`.
 #[inline(always)]
-fn exponentials<T: Scalar>(n: usize, x: impl Fn(usize) -> T, out: &mut [T]) {
-    let mut groups = out[..n].chunks_exact_mut(TOGETHER);
-    let mut start = 0;
+fn exponentials<T: Scalar>(x: &impl Fn(usize) -> T, first: usize, shift: T, out: &mut [T]) {
+    let mut groups = out.chunks_exact_mut(TOGETHER);
+    let mut start = first;
     for group in &mut groups {
         let mut arguments = [constant::<T>(0.0); TOGETHER];
         for (k, argument) in arguments.iter_mut().enumerate() {
-            *argument = x(start + k);
+            *argument = x(start + k) - shift;
         }
         group.copy_from_slice(&T::exp_each(arguments));
         start += TOGETHER;
     }
     for (k, exponential) in groups.into_remainder().iter_mut().enumerate() {
-        [*exponential] = T::exp_each([x(start + k)]);
+        [*exponential] = T::exp_each([x(start + k) - shift]);
     }
 }
 
@@ -184,19 +214,18 @@ impl<T: Scalar> Exponentials<T> {
     #[inline(always)]
     pub(crate) fn of(n: usize, x: impl Fn(usize) -> T) -> Self {
         let shift = finite_maximum(n, &x);
-        let mut ahead = [constant::<T>(0.0); AHEAD];
-        let exponential = |i: usize| {
-            if is_large::<T>() {
-                let [exponential] = T::exp_each([x(i) - shift]);
-                return exponential;
-            }
-            // Asked for in their order.
-            if i.is_multiple_of(AHEAD) {
-                exponentials(AHEAD.min(n - i), |k| x(i + k) - shift, &mut ahead);
-            }
-            ahead[i % AHEAD]
-        };
-        Self::new(shift, sum(n, exponential))
+        Self::new(
+            shift,
+            sum_of(
+                n,
+                Shifted {
+                    n,
+                    x,
+                    shift,
+                    ahead: [constant(0.0); AHEAD],
+                },
+            ),
+        )
     }
 
     #[inline(always)]
@@ -309,8 +338,7 @@ pub(crate) mod partials {
 
     #[inline(always)]
     pub(crate) fn mean<T: Scalar>(_: impl Fn(usize) -> T, _: T, out: &mut [T]) {
-        let share = constant::<T>(1.0) / count::<T>(out.len());
-        out.fill(share);
+        out.fill(share(out.len()));
     }
 
     #[inline(always)]
@@ -361,9 +389,9 @@ pub(crate) mod partials {
     }
 }
 
-/// Writes exp(x(i)) / Σ exp(x(j)) to `out`, zeros if every x(i) is −∞.
+/// Writes exp(x(i)) / Σ exp(x(j)) to `out`, zeros if every x(i) is −∞, and gives the sum.
 #[inline(always)]
-pub(crate) fn weights<T: Scalar>(x: impl Fn(usize) -> T, out: &mut [T]) {
+pub(crate) fn weights<T: Scalar>(x: impl Fn(usize) -> T, out: &mut [T]) -> Exponentials<T> {
     if let Ok(few) = <&mut [T; TOGETHER]>::try_from(&mut *out) {
         // Everything stays in registers.
         let mut xs = [constant::<T>(0.0); TOGETHER];
@@ -375,18 +403,35 @@ pub(crate) fn weights<T: Scalar>(x: impl Fn(usize) -> T, out: &mut [T]) {
             *x -= shift;
         }
         let xs = T::exp_each(xs);
-        let share = Exponentials::new(shift, sum(TOGETHER, |i| xs[i])).share;
+        let exponentials = Exponentials::new(shift, sum(TOGETHER, |i| xs[i]));
         for (weight, exponential) in few.iter_mut().zip(xs) {
-            *weight = exponential * share;
+            *weight = exponential * exponentials.share;
         }
-        return;
+        return exponentials;
     }
     let shift = finite_maximum(out.len(), &x);
-    exponentials(out.len(), |i| x(i) - shift, out);
-    let share = Exponentials::new(shift, sum(out.len(), |i| out[i])).share;
+    exponentials(&x, 0, shift, out);
+    let exponentials = Exponentials::new(shift, sum(out.len(), |i| out[i]));
     for weight in out {
-        *weight *= share;
+        *weight *= exponentials.share;
     }
+    exponentials
+}
+
+/// An entry wₖ of the softmax, whose partial derivatives wₖ(1 − wₖ) and −wₖwᵢ are written to `out`: 1 − wₖ as the sum of the other
+/// entries, which does not cancel.
+#[inline(always)]
+pub(crate) fn softmax_at<T: Scalar>(x: impl Fn(usize) -> T, index: usize, out: &mut [T]) -> T {
+    weights(x, out);
+    let (y, mut others) = (out[index], constant::<T>(0.0));
+    for (i, weight) in out.iter_mut().enumerate() {
+        if i != index {
+            others += *weight;
+            *weight = -(y * *weight);
+        }
+    }
+    out[index] = y * others;
+    y
 }
 
 /// The gradient with respect to an argument of softmax: its weight times what its own result's gradient exceeds the mean by,
@@ -394,6 +439,12 @@ pub(crate) fn weights<T: Scalar>(x: impl Fn(usize) -> T, out: &mut [T]) {
 #[inline(always)]
 pub(crate) fn softmax_gradient<T: Scalar>(weight: T, own: T, mean: T) -> T {
     weight.chain(own - mean)
+}
+
+/// 1/n.
+#[inline(always)]
+pub(crate) fn share<T: Scalar>(n: usize) -> T {
+    constant::<T>(1.0) / count::<T>(n)
 }
 
 #[inline(always)]

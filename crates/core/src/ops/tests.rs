@@ -263,6 +263,49 @@ proptest! {
             prop_assert!((input.grad().unwrap() - p * (u - mean)).abs() < 1e-12);
         }
     }
+
+    #[test]
+    fn one_entry_of_a_softmax(xs in prop::collection::vec(-6.0..6.0, 1..12), k in 0_usize..12) {
+        let k = k % xs.len();
+        let mut all = xs.clone();
+        Scalar::softmax(&xs, &mut all);
+        prop_assert_eq!(f64::softmax_at(&xs, k), all[k]);
+        let (value, gradient) = crate::value_and_grad(|x| Scalar::softmax_at(x, k), &xs).unwrap();
+        prop_assert_eq!(value, all[k]);
+        for (i, (slope, share)) in gradient.iter().zip(&all).enumerate() {
+            let others: f64 = all.iter().enumerate().filter(|&(j, _)| j != k).map(|(_, p)| p).sum();
+            let expected = if i == k { value * others } else { -value * share };
+            prop_assert!((slope - expected).abs() <= 1e-14 * expected.abs());
+        }
+    }
+}
+
+/// The second derivatives of an entry, on a tape of a tape, are those of the same entry of all.
+#[test]
+fn one_entry_of_a_softmax_twice() {
+    let xs = [0.3, -1.2, 2.0, 0.7, 0.1];
+    macro_rules! second {
+        (|$x:ident| $entry:expr) => {{
+            let inner = Tape::new();
+            let inputs = inner.vars(&xs);
+            let outer = Tape::new();
+            let $x = outer.vars(&inputs);
+            let y = $entry;
+            y.backward().unwrap();
+            $x[1].grad().unwrap().backward().unwrap();
+            inputs.iter().map(|x| x.grad().unwrap()).collect::<Vec<_>>()
+        }};
+    }
+    let found = second!(|x| Scalar::softmax_at(&x, 2));
+    let expected = second!(|x| {
+        let mut all = x.clone();
+        Scalar::softmax(&x, &mut all);
+        all[2]
+    });
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() < 1e-15, "{found} {expected}");
+    }
+    assert!(found[1].abs() > 1e-3);
 }
 
 #[test]

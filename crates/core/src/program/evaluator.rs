@@ -163,7 +163,7 @@ impl<T: Scalar> Evaluator<T> {
 
     /// Computes the outputs at the inputs present, and what [`pull_back`](Self::pull_back) needs if that is to follow.
     pub(super) fn run(&mut self, will_come_back: bool) {
-        self.level.run_work(Forward {
+        self.level.run(Forward {
             code: &self.code,
             values: &mut self.values,
             slopes: will_come_back.then_some(&mut self.slopes[..]),
@@ -178,7 +178,7 @@ impl<T: Scalar> Evaluator<T> {
         for link in &self.plan.seeds {
             self.slots[link.slot as usize] += seed(link.position as usize);
         }
-        self.level.run_work(Backward {
+        self.level.run(Backward {
             code: &self.code,
             plan: &self.plan,
             values: &self.values,

@@ -8,6 +8,7 @@ use crate::ops::{binary_rows, operator_rows, reduction_rows, unary_rows};
 use crate::program::op::Op;
 use crate::program::recorder::Recorder;
 use crate::scalar::{Number, Scalar};
+use crate::var::Whole;
 
 /// A value of a [`Program`](super::Program) that is being recorded: a name for it, not a number.
 ///
@@ -152,13 +153,13 @@ impl<'p, F: Float> Symbol<'p, F> {
         Self::number(F::NAN)
     }
 
-    /// The two lists differ in length.
-    fn mismatch(op: Op, [a, b]: [&[Self]; 2]) -> Self {
+    /// A list has not the length expected.
+    fn mismatch(op: Op, [expected, found]: [usize; 2], [a, b]: [&[Self]; 2]) -> Self {
         for recorder in a.iter().chain(b).filter_map(|x| x.recorder()) {
             recorder.fault(Error::LengthMismatch {
                 op: op.name(),
-                expected: a.len(),
-                found: b.len(),
+                expected,
+                found,
             });
         }
         Self::poison()
@@ -259,6 +260,8 @@ macro_rules! symbol_reduction {
 }
 
 impl<F: Float> Scalar for Symbol<'_, F> {
+    type Held = Whole<Self>;
+
     fn primal(self) -> F {
         self.as_number().unwrap_or_else(|| {
             self.looked_at("primal");
@@ -310,7 +313,11 @@ impl<F: Float> Scalar for Symbol<'_, F> {
 
     fn softmax(xs: &[Self], out: &mut [Self]) {
         if xs.len() != out.len() {
-            return out.fill(Self::mismatch(Op::softmax, [xs, out]));
+            return out.fill(Self::mismatch(
+                Op::softmax,
+                [xs.len(), out.len()],
+                [xs, out],
+            ));
         }
         match Self::apply_many(Op::softmax, [xs]) {
             None => {
@@ -328,15 +335,25 @@ impl<F: Float> Scalar for Symbol<'_, F> {
             }
         }
     }
+    fn softmax_at(xs: &[Self], index: usize) -> Self {
+        if index >= xs.len() {
+            let lengths = [index.saturating_add(1), xs.len()];
+            return Self::mismatch(Op::softmax, lengths, [xs, &[]]);
+        }
+        // Entries that nothing depends on are not computed.
+        let mut entries = xs.to_vec();
+        Self::softmax(xs, &mut entries);
+        entries[index]
+    }
     fn dot(a: &[Self], b: &[Self]) -> Self {
         if a.len() != b.len() {
-            return Self::mismatch(Op::dot, [a, b]);
+            return Self::mismatch(Op::dot, [a.len(), b.len()], [a, b]);
         }
         Self::reduction(Op::dot, [a, b], |[a, b]| F::dot(&a, &b))
     }
     fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self {
         if a.len() != b.len() {
-            return Self::mismatch(Op::dot_bias, [a, b]);
+            return Self::mismatch(Op::dot_bias, [a.len(), b.len()], [a, b]);
         }
         Self::reduction(Op::dot_bias, [a, b, &[bias]], |[a, b, bias]| {
             F::dot_bias(&a, &b, bias[0])

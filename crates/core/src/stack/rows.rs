@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use super::CONSTANT;
 use crate::error::Error;
 use crate::ops::constant;
+use crate::record::Reduction;
 use crate::scalar::Scalar;
 
 /// Nodes whose step back is written out one by one; those beyond are walked in a loop. A compiler turns array elements into
@@ -188,20 +189,21 @@ impl<T: Scalar, const N: usize> Rows<T, N> {
         }))
     }
 
-    /// Records a chain of nodes with these (parent, slope) pairs, whose partial derivatives `fill` writes.
+    /// Records a chain of nodes with these (parent, slope) pairs for an op over many arguments, and computes its value.
     ///
     /// The last argument comes first, so that on the way back gradients are added in the order of the arguments.
     #[inline(always)]
     pub(super) fn record_many(
         &self,
         inputs: impl DoubleEndedIterator<Item = (u32, T)> + Clone,
-        fill: impl FnOnce(&mut [T]),
-    ) -> Option<u32> {
+        reduction: impl Reduction<T>,
+    ) -> Option<(u32, T)> {
         let many = &mut *self.many.borrow_mut();
         let Some(partials) = many.get_mut(..inputs.clone().count()) else {
-            return self.overflow();
+            self.overflow();
+            return None;
         };
-        fill(partials);
+        let value = reduction.with_partials(partials);
         for ((_, slope), partial) in inputs.clone().zip(&mut *partials) {
             *partial = slope.chain(*partial);
         }
@@ -210,9 +212,10 @@ impl<T: Scalar, const N: usize> Rows<T, N> {
         let none = (CONSTANT, constant(0.0));
         let (last, before) = (rest.next().unwrap_or(none), rest.next().unwrap_or(none));
         let node = self.push([before, last])?;
-        rest.try_fold(node, |node, argument| {
+        let node = rest.try_fold(node, |node, argument| {
             self.push([argument, (node, constant(1.0))])
-        })
+        });
+        node.map(|node| (node, value))
     }
 
     /// Passes on what `seed` adds to the adjoints, from the last node to the first, and adds it to the gradients.

@@ -6,11 +6,11 @@ use super::rows::{Fault, Rows};
 use super::{CONSTANT, StackTape};
 use crate::error::Error;
 use crate::float::Float;
-use crate::ops::{
-    binary_rows, constant, operator_rows, partial, reduce, reduction_rows, unary_rows,
-};
+use crate::lanes::Work;
+use crate::ops::{binary_rows, constant, operator_rows, partial, reduction_rows, unary_rows};
 use crate::record::{
-    recorded_binary, recorded_operators, recorded_reduction, recorded_scalar, recorded_unary,
+    Reduction, as_work, recorded_binary, recorded_operators, recorded_reduction, recorded_scalar,
+    recorded_unary,
 };
 use crate::scalar::{Number, Scalar};
 
@@ -75,6 +75,21 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
     #[inline(always)]
     fn detached(value: T) -> Self {
         Self::constant_on(None, value)
+    }
+
+    #[inline(always)]
+    fn constant_beside(self, _: Self, value: T) -> Self {
+        Self::detached(value)
+    }
+
+    #[inline(always)]
+    fn stopped(self) -> Self {
+        Self::detached(self.value().stop_gradient())
+    }
+
+    #[inline(always)]
+    fn compiled<W: Work>(work: W) -> W::Output {
+        work.run()
     }
 
     /// The value.
@@ -188,31 +203,30 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
         }
     }
 
-    /// A function of all values of `groups`, whose partial derivatives `fill` writes in their order.
+    /// A function of all values of `groups`, in their order.
     #[inline(always)]
     fn reduction<const K: usize>(
         op: &'static str,
         groups: [&[Self]; K],
-        value: T,
-        fill: impl FnOnce(&mut [T]),
+        reduction: impl Reduction<T>,
     ) -> Self {
         let inputs = || groups.into_iter().flatten().copied();
         let Some(tape) = inputs().find_map(|x| x.tape) else {
-            return Self::detached(value);
+            return Self::detached(reduction.value());
         };
         if inputs().any(|x| !x.may_be_on(tape)) {
             return Self::fault(Fault::Mixed { op }, inputs());
         }
-        tape.recorded_many(inputs().map(|x| (x.node, x.slope)), fill, value)
+        tape.recorded_many(inputs().map(|x| (x.node, x.slope)), reduction)
     }
 
-    /// Marks all tapes involved as faulty: the two slices differ in length.
+    /// Marks all tapes involved as faulty: a list has not the length expected.
     #[cold]
-    fn mismatch(op: &'static str, [a, b]: [&[Self]; 2]) -> Self {
+    fn mismatch(op: &'static str, [expected, found]: [usize; 2], [a, b]: [&[Self]; 2]) -> Self {
         let fault = Fault::Mismatch {
             op,
-            expected: a.len(),
-            found: b.len(),
+            expected,
+            found,
         };
         Self::fault(fault, a.iter().chain(b).copied())
     }

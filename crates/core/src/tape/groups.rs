@@ -130,7 +130,7 @@ impl<T: Scalar> Groups<T> {
     /// Σ aᵢbᵢ.
     pub(super) fn dot(&self, a: Place, b: Place) -> T {
         let mut dot = [constant(0.0)];
-        self.level.run_work(Rows {
+        self.level.run(Rows {
             values: &self.values,
             matrix: a,
             x: b,
@@ -143,7 +143,7 @@ impl<T: Scalar> Groups<T> {
     /// Σ xᵢ.
     pub(super) fn sum(&self, x: Place) -> T {
         let values = &self.values;
-        self.level.run_work(Sum { values, x })
+        self.level.run(Sum { values, x })
     }
 
     /// Keeps Σⱼ aᵢⱼxⱼ, and biasᵢ if there are any, on a tape of so many nodes; where.
@@ -157,7 +157,7 @@ impl<T: Scalar> Groups<T> {
         let count = matrix.length.checked_div(x.length).unwrap_or(0);
         let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), count));
         let (values, out) = self.values.split_at_mut(start);
-        self.level.run_work(Rows {
+        self.level.run(Rows {
             values,
             matrix,
             x,
@@ -172,7 +172,7 @@ impl<T: Scalar> Groups<T> {
         let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), 2 * x.length));
         let (values, out) = self.values.split_at_mut(start);
         let (out, slopes) = out.split_at_mut(x.length);
-        self.level.run_work(Each {
+        self.level.run(Each {
             values,
             f,
             x,
@@ -204,7 +204,7 @@ impl<T: Scalar> Groups<T> {
         let Group { node, count, rule } = self.groups[group];
         // All that a group comes from lies before it.
         let (to, from) = columns.gradients.split_at_mut(node);
-        self.level.run_work(PassOn {
+        self.level.run(PassOn {
             values: &self.values,
             rule,
             to,

@@ -3,13 +3,36 @@
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 
 use super::groups::{Groups, Rule};
+use super::numbers::Numbers;
 use super::unchecked::{Columns, MOST, Slices};
 use crate::error::Error;
+use crate::lanes::Work;
 use crate::ops::constant;
+use crate::record::Reduction;
 use crate::scalar::Scalar;
+use crate::var::Held;
 
 /// Wide nodes up to this many arguments have their partial derivatives computed on the stack.
 const NARROW: usize = 8;
+
+/// An argument of an op: a node, or a function of it.
+pub(crate) trait Argument<T>: Copy {
+    /// The node.
+    fn node(self) -> u32;
+    /// The derivative with respect to the node of what has this derivative with respect to the argument.
+    fn chained(self, partial: T) -> T;
+}
+
+/// The node itself.
+impl<T> Argument<T> for u32 {
+    fn node(self) -> u32 {
+        self
+    }
+
+    fn chained(self, partial: T) -> T {
+        partial
+    }
+}
 
 /// Columns of nodes and arguments, with what is known about the gradients. Node 0 stands for all constants.
 pub(super) struct Storage<T> {
@@ -18,18 +41,21 @@ pub(super) struct Storage<T> {
     swept: Cell<usize>,
     /// Gradients put aside during a pass.
     aside: RefCell<Vec<T>>,
-    /// Where the arguments of a wide node are put together.
-    scratch: RefCell<(Vec<u32>, Vec<T>)>,
+    /// Where the partial derivatives of a wide node are put together.
+    scratch: RefCell<Vec<T>>,
     /// The nodes made from runs, whose arguments are not among the others.
     groups: RefCell<Groups<T>>,
     /// Whether there are any, to look no further where there are none.
     has_groups: Cell<bool>,
+    /// Values and slopes of handles that do not hold them.
+    numbers: Numbers<T>,
     /// The first thing that went wrong in recording.
     fault: OnceCell<Error>,
 }
 
 impl<T: Scalar> Storage<T> {
     pub(super) fn new(max_nodes: usize) -> Self {
+        let max_nodes = max_nodes.min(T::Held::MOST_NODES);
         let storage = Self {
             columns: Columns::new(max_nodes.min(MOST - 1) + 1),
             swept: Cell::new(0),
@@ -37,6 +63,7 @@ impl<T: Scalar> Storage<T> {
             scratch: RefCell::default(),
             groups: RefCell::default(),
             has_groups: Cell::new(false),
+            numbers: Numbers::new(),
             fault: OnceCell::new(),
         };
         storage.record([]);
@@ -52,10 +79,9 @@ impl<T: Scalar> Storage<T> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let (parents, partials) = &*self.scratch.borrow();
-        let numbers = self.aside.borrow().capacity() + partials.capacity();
-        let positions = parents.capacity() * size_of::<u32>();
-        self.columns.bytes() + self.groups.borrow().bytes() + numbers * size_of::<T>() + positions
+        let scratch = self.aside.borrow().capacity() + self.scratch.borrow().capacity();
+        let numbers = scratch + self.numbers.capacity();
+        self.columns.bytes() + self.groups.borrow().bytes() + numbers * size_of::<T>()
     }
 
     /// The parents and the partial derivatives of a node.
@@ -108,6 +134,7 @@ impl<T: Scalar> Storage<T> {
         self.columns.truncate(nodes);
         let any = self.groups.get_mut().truncate(nodes);
         self.has_groups.set(any);
+        self.numbers.clear(); // Whoever truncates has the tape to himself, so there are no handles.
         let swept = self.swept.get_mut();
         *swept = nodes.min(*swept);
     }
@@ -156,45 +183,75 @@ impl<T: Scalar> Storage<T> {
         (first, fits)
     }
 
-    /// As [`record`](Self::record), with the partial derivatives written by `fill` and then multiplied by the slopes.
+    /// Keeps numbers until the tape is truncated; the place of the first. If they do not fit, the tape is faulty from now on.
     #[inline(always)]
-    pub(super) fn record_many(
-        &self,
-        inputs: impl Iterator<Item = (u32, T)> + Clone,
-        fill: impl FnOnce(&mut [T]),
-    ) -> (u32, bool) {
-        let count = inputs.clone().count();
-        if count <= NARROW {
-            let (mut parents, mut partials) = ([0; NARROW], [constant(0.0); NARROW]);
-            return self.record_filled(inputs, &mut parents[..count], &mut partials[..count], fill);
+    pub(super) fn hold<const N: usize>(&self, numbers: [T; N]) -> u32 {
+        match self.numbers.push(numbers) {
+            Some(place) => place,
+            None => self.overflow_of_numbers(),
         }
-        let (mut parents, mut partials) = self.scratch.take();
-        parents.resize(count, 0);
-        partials.resize(count, constant(0.0));
-        let recorded = self.record_filled(inputs, &mut parents, &mut partials, fill);
-        self.scratch.replace((parents, partials));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overflow_of_numbers(&self) -> u32 {
+        self.fault(Error::TapeFull {
+            what: "numbers",
+            limit: super::numbers::MOST,
+        });
+        0
+    }
+
+    /// The number at a place.
+    #[inline(always)]
+    pub(super) fn held_at(&self, place: u32) -> T {
+        self.numbers.get(place)
+    }
+
+    /// As [`record`](Self::record), for an op over many arguments, those of all `groups`; also gives its value.
+    #[inline(always)]
+    pub(super) fn record_many<A: Argument<T>, const N: usize>(
+        &self,
+        groups: [&[A]; N],
+        reduction: impl Reduction<T>,
+    ) -> ((u32, bool), T) {
+        let mut count = 0;
+        for group in groups {
+            count += group.len();
+        }
+        if let Some((value, partial)) = reduction.uniform() {
+            self.columns.push_arguments(groups, count, |_| partial);
+            return (self.record([]), value);
+        }
+        // One call for both, so that the op is compiled once.
+        let (mut narrow, mut wide) = ([constant(0.0); NARROW], Vec::new());
+        let partials = match narrow.get_mut(..count) {
+            Some(narrow) => narrow,
+            None => {
+                wide = self.scratch.take();
+                wide.resize(count, constant(0.0));
+                &mut wide[..]
+            }
+        };
+        let recorded = self.record_filled(groups, partials, reduction);
+        if count > NARROW {
+            self.scratch.replace(wide);
+        }
         recorded
     }
 
-    /// Records a node whose arguments are first put together in these slices.
+    /// Records a node whose partial derivatives are first put together in this slice.
     #[inline(always)]
-    fn record_filled(
+    fn record_filled<A: Argument<T>, const N: usize>(
         &self,
-        inputs: impl Iterator<Item = (u32, T)>,
-        parents: &mut [u32],
+        groups: [&[A]; N],
         partials: &mut [T],
-        fill: impl FnOnce(&mut [T]),
-    ) -> (u32, bool) {
-        fill(partials);
-        for ((input, parent), partial) in inputs.zip(&mut *parents).zip(&mut *partials) {
-            *parent = input.0;
-            *partial = input.1.chain(*partial);
-        }
-        let (node, fits) = self.columns.push_slices(parents, partials, constant(0.0));
-        if !fits {
-            self.overflow();
-        }
-        (node as u32, fits)
+        reduction: impl Reduction<T>,
+    ) -> ((u32, bool), T) {
+        let value = reduction.with_partials(partials);
+        let count = partials.len();
+        self.columns.push_arguments(groups, count, |i| partials[i]);
+        (self.record([]), value)
     }
 
     #[cold]
@@ -295,6 +352,22 @@ impl<T: Scalar> Storage<T> {
     }
 }
 
+/// The way back, as a piece of work.
+struct Sweep<'s, 'a, T> {
+    columns: &'s mut Slices<'a, T>,
+    before: usize,
+    last: usize,
+}
+
+impl<T: Scalar> Work for Sweep<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.columns.sweep_compiled(self.before, self.last);
+    }
+}
+
 impl<T: Scalar> Slices<'_, T> {
     /// Lets `seed` add to the gradients, and passes those of the nodes up to `last` on to their arguments.
     #[inline(always)]
@@ -320,11 +393,21 @@ impl<T: Scalar> Slices<'_, T> {
     }
 
     /// Passes the gradients of the nodes behind `before` up to `last` on to their arguments.
+    #[inline(always)]
+    fn sweep(&mut self, before: usize, last: usize) {
+        T::compiled(Sweep {
+            columns: self,
+            before,
+            last,
+        });
+    }
+
+    /// The loop of [`sweep`](Self::sweep).
     ///
     /// The gradient of the node next in line is kept in a register as well as in memory: in a chain, where it is what has just
     /// been added to, waiting for the memory would take most of the time.
     #[inline(always)]
-    fn sweep(&mut self, before: usize, last: usize) {
+    fn sweep_compiled(&mut self, before: usize, last: usize) {
         let (mut next, mut node) = (self.gradients[last], last);
         // Nodes that end at 0, and all before them, are variables.
         while node > before && self.ends[node] > 0 {

@@ -1,4 +1,4 @@
-//! The columns of a tape, written without bounds checks: the only unsafe code of the crate.
+//! The columns of a tape, written without bounds checks.
 //!
 //! A node is written after one comparison for itself and one for its arguments. What that saves against checked pushes is
 //! measured in ARCHITECTURE.md.
@@ -11,6 +11,8 @@
 use std::cell::{Cell, UnsafeCell};
 use std::collections::TryReserveError;
 use std::slice;
+
+use super::storage::Argument;
 
 /// The most nodes and the most arguments there can be, so that positions and ends fit into 32 bits.
 pub(super) const MOST: usize = u32::MAX as usize - 1;
@@ -141,29 +143,33 @@ impl<T: Copy> Columns<T> {
         (node, fits)
     }
 
-    /// As [`push`](Self::push), with the arguments in slices of one length.
+    /// Pushes the arguments of the node that will be pushed next, as one without further arguments: those of all groups, which are
+    /// `count`, with these partial derivatives.
     #[inline(always)]
-    pub(super) fn push_slices(
+    pub(super) fn push_arguments<A: Argument<T>, const N: usize>(
         &self,
-        parents: &[u32],
-        partials: &[T],
-        gradient: T,
-    ) -> (usize, bool) {
-        let (start, count) = (self.arguments.get(), parents.len().min(partials.len()));
-        if start + count <= self.argument_room.get()
-            || self.make_room(self.nodes.get(), start + count)
-        {
-            // SAFETY: there is room for arguments up to `start + count`, both slices are at least `count` long, and since nothing
-            // is lent, they do not lie in the columns.
-            unsafe {
-                let to = (*self.parents.get()).as_mut_ptr().add(start);
-                to.copy_from_nonoverlapping(parents.as_ptr(), count);
-                let to = (*self.partials.get()).as_mut_ptr().add(start);
-                to.copy_from_nonoverlapping(partials.as_ptr(), count);
+        groups: [&[A]; N],
+        count: usize,
+        partials: impl Fn(usize) -> T,
+    ) {
+        let (start, mut place) = (self.arguments.get(), self.arguments.get());
+        let end = start + count;
+        if end <= self.argument_room.get() || self.make_room(self.nodes.get(), end) {
+            for group in groups {
+                for argument in &group[..group.len().min(end - place)] {
+                    let (parent, partial) =
+                        (argument.node(), argument.chained(partials(place - start)));
+                    // SAFETY: there is room up to `end`, and nothing is lent. Whatever the lines above did, room is never given back.
+                    unsafe {
+                        (*self.parents.get()).as_mut_ptr().add(place).write(parent);
+                        let partials = (*self.partials.get()).as_mut_ptr();
+                        partials.add(place).write(partial);
+                    }
+                    place += 1;
+                }
             }
         }
-        self.arguments.set(start + count);
-        self.push([], gradient)
+        self.arguments.set(end);
     }
 
     /// Pushes so many nodes without arguments, and gives the position of the first and whether they fitted.
@@ -330,7 +336,8 @@ mod tests {
     #[test]
     fn what_was_pushed_is_there() {
         let columns = columns(100);
-        assert_eq!(columns.push_slices(&[7, 8], &[0.5, 0.25], 9.0), (100, true));
+        columns.push_arguments([&[7, 8]], 2, |i| [0.5, 0.25][i]);
+        assert_eq!(columns.push([], 9.0), (100, true));
         assert_eq!(columns.push_leaves(500, -1.0), (101, true));
         {
             let mut loan = columns.lend().unwrap();
@@ -355,7 +362,7 @@ mod tests {
         assert_eq!(columns.gradient(3), None);
         assert!(columns.lend().is_none());
         assert!(columns.reserve(1 << 20, 1 << 20).is_ok());
-        assert!(!columns.push_slices(&[1; 3], &[1.0; 3], 0.0).1);
+        columns.push_arguments([&[1; 3]], 3, |_| 1.0);
         assert!(!columns.push_leaves(1, 0.0).1);
         for _ in 0..100 {
             assert!(!columns.push([(1, 1.0)], 0.0).1);
@@ -375,7 +382,8 @@ mod tests {
         let pushed: Vec<_> = (0..5).map(|_| columns.push([(0, 1.0)], 0.0).1).collect();
         assert_eq!(pushed, [true, true, true, false, false]);
         assert_eq!(columns.nodes(), 3);
-        assert!(!columns.push_slices(&[0; 3], &[1.0; 3], 0.0).1);
+        columns.push_arguments([&[0; 3]], 3, |_| 1.0);
+        assert!(!columns.push([], 0.0).1);
         columns.truncate(10);
         assert_eq!((columns.nodes(), columns.arguments()), (3, 3));
         columns.truncate(1);
