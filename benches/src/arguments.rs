@@ -1,14 +1,17 @@
 //! The command line.
 
+use crate::step;
 use crate::suites::{Bench, SUITES, Suite};
 
 /// What the user asked for.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Show how to use the program.
-    Help,
-    /// Measure and report.
+    /// Show how to use the program, or one suite.
+    Help(String),
+    /// Measure gradients and report.
     Measure(Selection),
+    /// Measure training steps.
+    Step(step::Options),
     /// Run one contender so many times without measuring it.
     Repeat {
         bench: &'static Bench,
@@ -38,13 +41,15 @@ pub(crate) fn help() -> String {
     format!(
         "Usage: cargo xtask bench [SUITE [NAME…]] [--json] [--counts]
 
-Measures our crates beside the same work written by hand and beside other people's crates: all in turns, in many short rounds.
-Every result is checked first; a wrong one does not count. Without a suite, all are measured; without a name, all of the suite.
+Measures our crates beside the same work written by hand, beside other people's crates and beside the limits of the machine: all in
+turns, in many short rounds. Without a suite, all are measured; without a name, all of the suite.
 
 Suites:
 {}
+  step    whole training steps of the presets, beside the machine's multiply-adds, PyTorch and JAX
+          options of its own: cargo xtask bench step --help
 
-Options:
+Options of tape, whose results are checked first; a wrong one does not count:
   --json    one object per line for each variant of ours: bench, variant, min_ns and median_ns (per sample), hand_ns, times_hand,
             fastest_crate, fastest_crate_ns, faster_than_crate; null where there is nothing to compare with. Standard error
             names what is wrong.
@@ -56,19 +61,43 @@ Exit codes: 0 all is well, 1 something failed or a variant of ours is wrong, 2 w
     )
 }
 
-/// Reads the words after the program's name; the error says what is wrong with them.
-pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
+/// Reads the words after the program's name, as what is to be done one after the other; the error says what is wrong with them.
+pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let suite = words.iter().position(|word| !word.starts_with('-'));
+    let suite_is = |name| suite.is_some_and(|place| words[place] == name);
+    if suite_is("step") {
+        let others = words.iter().enumerate().filter(|it| Some(it.0) != suite);
+        let others: Vec<_> = others.map(|(_, &word)| word).collect();
+        return step(&others).map(|command| vec![command]);
+    }
     match words.as_slice() {
-        [.., "--help" | "-h"] | ["help"] => Ok(Command::Help),
-        ["--repeat", suite, bench, contender, times] => Ok(Command::Repeat {
+        [.., "--help" | "-h"] | ["help"] => Ok(vec![Command::Help(help())]),
+        ["--repeat", suite, bench, contender, times] => Ok(vec![Command::Repeat {
             bench: find_bench(find_suite(suite)?, bench)?,
             contender: (*contender).to_owned(),
             times: times
                 .parse()
                 .map_err(|_| format!("expected how many times, found `{times}`"))?,
-        }),
-        words => selection(words).map(Command::Measure),
+        }]),
+        words => {
+            let selection = selection(words)?;
+            let json = if selection.json { &["--json"][..] } else { &[] };
+            let mut commands = vec![Command::Measure(selection)];
+            if suite.is_none() {
+                commands.push(step(json)?);
+            }
+            Ok(commands)
+        }
+    }
+}
+
+/// The suite with options of its own.
+fn step(words: &[&str]) -> Result<Command, String> {
+    match step::Options::read(words) {
+        Ok(options) => Ok(Command::Step(options)),
+        Err(error) if error.use_stderr() => Err(error.to_string()),
+        Err(help) => Ok(Command::Help(help.to_string())),
     }
 }
 
@@ -105,7 +134,8 @@ fn benches(names: &[&str]) -> Result<Vec<(&'static Suite, &'static Bench)>, Stri
 fn find_suite(name: &str) -> Result<&'static Suite, String> {
     let suite = SUITES.iter().find(|suite| suite.name == name);
     suite.ok_or_else(|| {
-        let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+        let mut names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+        names.push("step");
         format!("there is no suite `{name}`: expected {}", names.join(", "))
     })
 }
@@ -122,9 +152,14 @@ fn find_bench(suite: &'static Suite, name: &str) -> Result<&'static Bench, Strin
 mod tests {
     use super::*;
 
-    fn parse_line(line: &str) -> Result<Command, String> {
+    fn parse_all(line: &str) -> Result<Vec<Command>, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         parse(&words)
+    }
+
+    /// The first of the commands.
+    fn parse_line(line: &str) -> Result<Command, String> {
+        Ok(parse_all(line)?.swap_remove(0))
     }
 
     fn selected(line: &str) -> (Selection, String) {
@@ -152,10 +187,45 @@ mod tests {
     #[test]
     fn help_is_offered_everywhere() {
         for line in ["help", "--help", "tape -h", "tape tiny --help"] {
-            assert!(matches!(parse_line(line), Ok(Command::Help)), "{line}");
+            assert!(matches!(parse_line(line), Ok(Command::Help(_))), "{line}");
         }
         for (suite, bench) in selected("").0.benches {
             assert!(help().contains(suite.name) && help().contains(bench.name));
+        }
+    }
+
+    #[test]
+    fn the_suite_of_steps_has_words_of_its_own() {
+        for line in [
+            "step --json mini:8 --rounds 3",
+            "--json step mini:8 --rounds 3",
+        ] {
+            let commands = parse_all(line).expect(line);
+            assert!(
+                matches!(&commands[..], [Command::Step(options)] if options.json && options.rounds == 3)
+            );
+        }
+        match parse_line("step --help") {
+            Ok(Command::Help(text)) => {
+                assert!(text.contains("--python") && text.contains("times_limit"))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(
+            parse_line("step huge")
+                .expect_err("no such preset")
+                .contains("`huge`")
+        );
+    }
+
+    #[test]
+    fn without_a_suite_all_are_measured() {
+        for (line, json) in [("", false), ("--json --counts", true)] {
+            let commands = parse_all(line).expect(line);
+            assert!(matches!(
+                &commands[..],
+                [Command::Measure(tape), Command::Step(steps)] if tape.json == json && steps.json == json
+            ));
         }
     }
 
@@ -177,7 +247,7 @@ mod tests {
     #[test]
     fn wrong_usage_is_named() {
         let faults = [
-            ("gpt", "there is no suite `gpt`: expected tape"),
+            ("gpt", "there is no suite `gpt`: expected tape, step"),
             (
                 "tape huge",
                 "there is no bench `huge` in `tape`: expected tiny, small",

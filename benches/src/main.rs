@@ -1,7 +1,9 @@
-//! Measures our crates beside hand-written code and other people's crates, in one process and in turns. Run by `cargo xtask bench`.
+//! Measures our crates beside hand-written code, other people's crates and the limits of the machine, in turns. Run by
+//! `cargo xtask bench`.
 //!
-//! [`arguments`] reads the command line; [`contender`] is what is measured, once it was found right; [`rounds`] measures;
-//! [`report`] prints. What there is to measure lies in [`suites`], a module each; [`tape`] holds the scalar graphs.
+//! [`arguments`] reads the command line. For gradients, [`contender`] is what is measured, once it was found right; [`rounds`]
+//! measures; [`report`] prints; what there is to measure lies in [`suites`], a module each; [`tape`] holds the scalar graphs.
+//! [`step`] measures whole training steps. [`limits`] says what the machine can do.
 
 // A program for the terminal: printing is its job.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -10,8 +12,10 @@
 mod arguments;
 mod contender;
 mod counts;
+mod limits;
 mod report;
 mod rounds;
+mod step;
 mod suites;
 mod tape;
 
@@ -26,14 +30,14 @@ const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let command = match arguments::parse(&words) {
-        Ok(command) => command,
+    let commands = match arguments::parse(&words) {
+        Ok(commands) => commands,
         Err(problem) => {
             eprintln!("error: {problem}\n\n{}", arguments::help());
             return ExitCode::from(WRONG_USAGE);
         }
     };
-    match run(&command) {
+    match run_all(&commands) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -44,10 +48,19 @@ fn main() -> ExitCode {
 }
 
 /// Whether everything of ours was right.
+fn run_all(commands: &[Command]) -> Result<bool> {
+    let mut all_right = true;
+    for command in commands {
+        all_right &= run(command)?;
+    }
+    Ok(all_right)
+}
+
 fn run(command: &Command) -> Result<bool> {
     match command {
-        Command::Help => println!("{}", arguments::help()),
+        Command::Help(text) => println!("{text}"),
         Command::Measure(selection) => return measure(selection),
+        Command::Step(options) => return step::run(options),
         Command::Repeat {
             bench,
             contender,

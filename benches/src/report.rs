@@ -136,7 +136,7 @@ impl Row {
 }
 
 /// Three digits, or all before the point.
-fn number(x: f64) -> String {
+pub(crate) fn number(x: f64) -> String {
     match x.abs() {
         ..9.995 => format!("{x:.2}"),
         ..99.95 => format!("{x:.1}"),

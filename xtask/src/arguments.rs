@@ -44,8 +44,9 @@ Commands:
     --full        everything, including the sanitizer
     --only STEP   one step alone
     --list        name the steps and stop
-  bench         measure ours beside hand-written code and other crates; `bench help` says more
+  bench         measure ours beside other code and the machine's limits; `bench help` says more
     tape          [--json] [--counts] [NAME…]
+    step          [--json] [--python PATH] [PRESET[:BATCH,…]…], and more: `bench step --help`
   sizes         print lines per crate and the longest files and functions
   help          print this text
 

@@ -1,0 +1,166 @@
+//! The command line of the suite, and the cases it names.
+
+use std::path::PathBuf;
+
+use burtorch_gpt::config::{EngineKind, Preset};
+use clap::{Parser, ValueEnum};
+
+use super::case::Case;
+
+/// Batch sizes of the preset mini, unless others are named.
+const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+const FIELDS: &str = "With --json each line has bench, preset, batch, engine (null for others), threads, who (burtorch, torch-eager, \
+torch-compile, jax), ms (median of a step), min_ms, times_limit (min_ms over the operations of a step at peak_gflops on each thread), \
+peak_gflops (one thread, the best of this contest), peak_rss_mb, start_ms (from the start of the process to the end of its first \
+step). For ours, the last two are those of `burtorch-gpt train`; they are null where they cannot be measured.";
+
+/// Whole training steps: forward, backward, clipping, optimizer, without dropout.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "cargo xtask bench step", after_help = FIELDS)]
+pub(crate) struct Options {
+    /// Presets with their batch sizes, as in mini:1,8,64; without sizes the preset's own, for mini 1,2,4,8,16,32,64
+    #[arg(value_name = "PRESET[:BATCH,…]", value_parser = work, default_values = ["mini", "small", "base"])]
+    works: Vec<Work>,
+    /// Engines of ours; the scalar one is measured on mini:1 with one thread only
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["tensor", "scalar"])]
+    engines: Vec<EngineKind>,
+    /// Numbers of threads
+    #[arg(long, value_delimiter = ',', default_values = ["1", "2"], value_parser = at_least_one)]
+    threads: Vec<usize>,
+    /// Turns of each
+    #[arg(long, default_value = "40", value_parser = at_least_one)]
+    pub(crate) rounds: usize,
+    /// Seconds after which a contest ends, though not before its fifth round
+    #[arg(long, default_value = "60")]
+    pub(crate) seconds: u64,
+    /// A Python whose PyTorch and JAX, where it has them, make the same steps
+    #[arg(long, value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
+    /// One object per line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A preset with batch sizes.
+#[derive(Clone, Debug, PartialEq)]
+struct Work {
+    preset: Preset,
+    batches: Vec<usize>,
+}
+
+fn work(word: &str) -> Result<Work, String> {
+    let (name, sizes) = word
+        .split_once(':')
+        .map_or((word, None), |(name, sizes)| (name, Some(sizes)));
+    let preset = Preset::from_str(name, false)
+        .map_err(|_| format!("expected mini, small or base, found `{name}`"))?;
+    let batches = match sizes {
+        Some(sizes) => sizes
+            .split(',')
+            .map(at_least_one)
+            .collect::<Result<_, _>>()?,
+        None if preset == Preset::Mini => BATCHES.to_vec(),
+        None => vec![preset.settings().batch_size],
+    };
+    Ok(Work { preset, batches })
+}
+
+fn at_least_one(word: &str) -> Result<usize, String> {
+    let number = word.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("expected a whole number above 0, found `{word}`"))
+}
+
+impl Options {
+    /// Reads the words behind the name of the suite.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, clap::Error> {
+        let options = Self::try_parse_from(std::iter::once(&"step").chain(words))?;
+        if options.contests().is_empty() {
+            let problem = "nothing to measure: the scalar engine runs mini:1 with one thread\n";
+            return Err(clap::Error::raw(
+                clap::error::ErrorKind::ValueValidation,
+                problem,
+            ));
+        }
+        Ok(options)
+    }
+
+    /// The cases of one preset and batch size, for each of these.
+    pub(crate) fn contests(&self) -> Vec<Vec<Case>> {
+        let works = self.works.iter();
+        let sizes = works.flat_map(|work| work.batches.iter().map(|&batch| (work.preset, batch)));
+        let contests = sizes.map(|(preset, batch)| self.cases(preset, batch));
+        contests.filter(|cases| !cases.is_empty()).collect()
+    }
+
+    fn cases(&self, preset: Preset, batch: usize) -> Vec<Case> {
+        let case = |engine| {
+            move |&threads| Case {
+                preset,
+                batch,
+                engine,
+                threads,
+            }
+        };
+        let cases = self
+            .engines
+            .iter()
+            .flat_map(|&engine| self.threads.iter().map(case(engine)));
+        cases.filter(is_measured).collect()
+    }
+}
+
+/// The scalar engine would take minutes for anything larger, and one sequence is work for one thread.
+fn is_measured(case: &Case) -> bool {
+    let smallest = (case.preset, case.batch, case.threads) == (Preset::Mini, 1, 1);
+    case.engine == EngineKind::Tensor || smallest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Options, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Options::read(&words).map_err(|error| error.to_string())
+    }
+
+    fn names(line: &str) -> Vec<String> {
+        let contests = read(line).expect(line).contests();
+        contests.iter().flatten().map(Case::to_string).collect()
+    }
+
+    #[test]
+    fn without_a_word_everything_is_measured() {
+        let all = names("");
+        assert_eq!(all.len(), 7 * 2 + 1 + 2 + 2);
+        for one in ["mini:1 scalar threads 1", "base:4 tensor threads 2"] {
+            assert!(all.iter().any(|name| name == one), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn a_quick_run_names_what_it_wants() {
+        let line = "small mini:8,64 --threads 2 --engines tensor --rounds 3 --json --python p";
+        let expected = ["small:12", "mini:8", "mini:64"].map(|it| format!("{it} tensor threads 2"));
+        assert_eq!(names(line), expected);
+        let options = read(line).unwrap();
+        assert!(options.json && options.rounds == 3 && options.python == Some("p".into()));
+    }
+
+    #[test]
+    fn wrong_usage_is_named() {
+        for (line, message) in [
+            ("huge", "expected mini, small or base, found `huge`"),
+            ("mini:0", "expected a whole number above 0, found `0`"),
+            ("mini:", "expected a whole number above 0, found ``"),
+            ("--threads two", "found `two`"),
+            ("--engines fast", "possible values: tensor, scalar"),
+            ("small --engines scalar", "nothing to measure"),
+            ("--fast", "unexpected argument '--fast'"),
+        ] {
+            let problem = read(line).expect_err(line);
+            assert!(problem.contains(message), "{line}: {problem}");
+        }
+    }
+}
