@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::speed;
 use crate::step;
 use crate::suites::{Bench, SUITES, Suite};
 
@@ -10,6 +11,10 @@ pub(crate) enum Command {
     Help(String),
     /// Measure gradients and report.
     Measure(Selection),
+    /// Measure matrix products.
+    Gemm(speed::Options),
+    /// Measure ops and optimizers.
+    Ops(speed::Options),
     /// Measure training steps.
     Step(step::Options),
     /// Run one contender so many times without measuring it.
@@ -46,8 +51,16 @@ turns, in many short rounds. Without a suite, all are measured; without a name, 
 
 Suites:
 {}
+  gemm    matrix products at the presets' sizes, beside other crates and the machine's multiply-adds
+          NAME: part of a size, as in 8x24
+  ops     ops and optimizers at the presets' sizes, beside the machine's multiply-adds or copies of as many bytes
+          NAME: part of a name, as in mini or attention
   step    whole training steps of the presets, beside the machine's multiply-adds, PyTorch and JAX
           options of its own: cargo xtask bench step --help
+
+Options of gemm and ops:
+  --json    one object per line: bench, what, pass, who, us (median of a call), min_us, gflops or gb_per_s, times_limit (min_us over
+            the operations at peak_gflops, or over a copy that moves as many bytes), peak_gflops (multiply-adds, one thread)
 
 Options of tape, whose results are checked first; a wrong one does not count:
   --json    one object per line for each variant of ours: bench, variant, min_ns and median_ns (per sample), hand_ns, times_hand,
@@ -65,11 +78,11 @@ Exit codes: 0 all is well, 1 something failed or a variant of ours is wrong, 2 w
 pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let suite = words.iter().position(|word| !word.starts_with('-'));
-    let suite_is = |name| suite.is_some_and(|place| words[place] == name);
-    if suite_is("step") {
-        let others = words.iter().enumerate().filter(|it| Some(it.0) != suite);
-        let others: Vec<_> = others.map(|(_, &word)| word).collect();
-        return step(&others).map(|command| vec![command]);
+    let others = words.iter().enumerate().filter(|it| Some(it.0) != suite);
+    let others: Vec<_> = others.map(|(_, &word)| word).collect();
+    let name = suite.map(|place| words[place]);
+    if name == Some("step") {
+        return Ok(vec![step(&others)?]);
     }
     match words.as_slice() {
         [.., "--help" | "-h"] | ["help"] => Ok(vec![Command::Help(help())]),
@@ -80,15 +93,32 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
                 .parse()
                 .map_err(|_| format!("expected how many times, found `{times}`"))?,
         }]),
+        _ if name == Some("gemm") => Ok(vec![Command::Gemm(speed(&others)?)]),
+        _ if name == Some("ops") => Ok(vec![Command::Ops(speed(&others)?)]),
         words => {
             let selection = selection(words)?;
             let json = if selection.json { &["--json"][..] } else { &[] };
             let mut commands = vec![Command::Measure(selection)];
             if suite.is_none() {
+                commands.push(Command::Gemm(speed(json)?));
+                commands.push(Command::Ops(speed(json)?));
                 commands.push(step(json)?);
             }
             Ok(commands)
         }
+    }
+}
+
+/// The words of the suites `gemm` and `ops`.
+fn speed(words: &[&str]) -> Result<speed::Options, String> {
+    let (options, names): (Vec<&str>, Vec<&str>) =
+        words.iter().partition(|word| word.starts_with('-'));
+    match options.iter().find(|option| **option != "--json") {
+        Some(option) => Err(format!("there is no option `{option}` of this suite")),
+        None => Ok(speed::Options {
+            names: names.into_iter().map(str::to_owned).collect(),
+            json: !options.is_empty(),
+        }),
     }
 }
 
@@ -135,7 +165,7 @@ fn find_suite(name: &str) -> Result<&'static Suite, String> {
     let suite = SUITES.iter().find(|suite| suite.name == name);
     suite.ok_or_else(|| {
         let mut names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
-        names.push("step");
+        names.extend(["gemm", "ops", "step"]);
         format!("there is no suite `{name}`: expected {}", names.join(", "))
     })
 }
@@ -219,12 +249,31 @@ mod tests {
     }
 
     #[test]
+    fn products_and_ops_are_chosen_by_parts_of_their_names() {
+        let expected = speed::Options {
+            names: vec!["8x24".to_owned()],
+            json: true,
+        };
+        for (line, other) in [("gemm 8x24 --json", "gemm"), ("--json ops 8x24", "ops")] {
+            match parse_line(line) {
+                Ok(Command::Gemm(options)) if other == "gemm" => assert_eq!(options, expected),
+                Ok(Command::Ops(options)) if other == "ops" => assert_eq!(options, expected),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(matches!(parse_line("gemm --help"), Ok(Command::Help(_))));
+        let problem = parse_line("gemm --counts").expect_err("only tape counts");
+        assert!(problem.contains("no option `--counts`"), "{problem}");
+    }
+
+    #[test]
     fn without_a_suite_all_are_measured() {
         for (line, json) in [("", false), ("--json --counts", true)] {
             let commands = parse_all(line).expect(line);
             assert!(matches!(
                 &commands[..],
-                [Command::Measure(tape), Command::Step(steps)] if tape.json == json && steps.json == json
+                [Command::Measure(tape), Command::Gemm(gemm), Command::Ops(ops), Command::Step(steps)]
+                    if [tape.json, gemm.json, ops.json, steps.json] == [json; 4]
             ));
         }
     }
@@ -247,7 +296,10 @@ mod tests {
     #[test]
     fn wrong_usage_is_named() {
         let faults = [
-            ("gpt", "there is no suite `gpt`: expected tape, step"),
+            (
+                "gpt",
+                "there is no suite `gpt`: expected tape, gemm, ops, step",
+            ),
             (
                 "tape huge",
                 "there is no bench `huge` in `tape`: expected tiny, small",

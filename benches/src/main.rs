@@ -3,7 +3,8 @@
 //!
 //! [`arguments`] reads the command line. For gradients, [`contender`] is what is measured, once it was found right; [`rounds`]
 //! measures; [`report`] prints; what there is to measure lies in [`suites`], a module each; [`tape`] holds the scalar graphs.
-//! [`step`] measures whole training steps. [`limits`] says what the machine can do.
+//! [`gemm`] and [`ops`] are pieces of work whose [`speed`] is measured, [`step`] whole training steps. [`limits`] says what the
+//! machine can do.
 
 // A program for the terminal: printing is its job.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -12,9 +13,12 @@
 mod arguments;
 mod contender;
 mod counts;
+mod gemm;
 mod limits;
+mod ops;
 mod report;
 mod rounds;
+mod speed;
 mod step;
 mod suites;
 mod tape;
@@ -60,6 +64,8 @@ fn run(command: &Command) -> Result<bool> {
     match command {
         Command::Help(text) => println!("{text}"),
         Command::Measure(selection) => return measure(selection),
+        Command::Gemm(options) => gemm::run(options)?,
+        Command::Ops(options) => ops::run(options)?,
         Command::Step(options) => return step::run(options),
         Command::Repeat {
             bench,

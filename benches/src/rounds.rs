@@ -36,6 +36,35 @@ pub(crate) fn run(contest: &mut Contest) -> Vec<Times> {
     rounds.iter_mut().map(|rounds| summary(rounds)).collect()
 }
 
+/// Rounds for calls that may be long.
+const FEWER_ROUNDS: usize = 150;
+
+/// Measures calls, in their order, and does something of its own between two turns. Nanoseconds per call.
+pub(crate) fn in_turns(
+    calls: &mut [Box<dyn FnMut() + '_>],
+    mut between: impl FnMut(),
+) -> Vec<Times> {
+    let time = |call: &mut dyn FnMut(), times: u32| {
+        let start = Instant::now();
+        (0..times).for_each(|_| call());
+        start.elapsed()
+    };
+    let counts: Vec<u32> = calls
+        .iter_mut()
+        .map(|call| calls_per_turn(|times| time(call, times)))
+        .collect();
+    let mut rounds = vec![Vec::with_capacity(FEWER_ROUNDS); counts.len()];
+    for _ in 0..FEWER_ROUNDS {
+        for (i, call) in calls.iter_mut().enumerate() {
+            between();
+            call();
+            let nanoseconds = time(call, counts[i]).as_secs_f64() * 1e9;
+            rounds[i].push(nanoseconds / f64::from(counts[i]));
+        }
+    }
+    rounds.iter_mut().map(|rounds| summary(rounds)).collect()
+}
+
 fn summary(rounds: &mut [f64]) -> Times {
     rounds.sort_by(f64::total_cmp);
     Times {
@@ -67,6 +96,24 @@ mod tests {
     fn minimum_and_median_are_those_of_the_rounds() {
         let times = summary(&mut [5.0, 1.0, 4.0, 2.0, 3.0]);
         assert_eq!((times.minimum, times.median), (1.0, 3.0));
+    }
+
+    #[test]
+    fn calls_take_turns() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let call = |name: char, pause: u64| -> Box<dyn FnMut() + '_> {
+            let order = &order;
+            Box::new(move || {
+                order.borrow_mut().push(name);
+                std::thread::sleep(Duration::from_micros(pause));
+            })
+        };
+        let times = in_turns(&mut [call('a', 100), call('b', 300)], || {
+            order.borrow_mut().push('-');
+        });
+        assert!(times[0].minimum >= 1e5 && times[1].minimum >= 3e5);
+        let order: String = order.borrow().iter().collect();
+        assert!(order.ends_with("-bb-aa-bb"), "{order}");
     }
 
     #[test]

@@ -46,6 +46,7 @@ Commands:
     --list        name the steps and stop
   bench         measure ours beside other code and the machine's limits; `bench help` says more
     tape          [--json] [--counts] [NAME…]
+    gemm, ops     [--json] [NAME…]
     step          [--json] [--python PATH] [PRESET[:BATCH,…]…], and more: `bench step --help`
   sizes         print lines per crate and the longest files and functions
   help          print this text

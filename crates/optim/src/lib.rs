@@ -12,7 +12,7 @@
 //!
 //! Everything works on two slices of one layout, the parameters and their gradients, and nothing allocates after an optimizer
 //! is made (reading out its [`State`] does). Each job is one pass over them in the machine's vectors,
-//! with the same bits at every SIMD level; `cargo bench -p burtorch-optim` times it.
+//! with the same bits at every SIMD level; `cargo xtask bench ops` times it.
 //!
 //! # Non-finite gradients
 //!
