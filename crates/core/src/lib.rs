@@ -94,6 +94,8 @@ pub mod graph;
 pub mod lanes;
 mod ops;
 pub mod program;
+#[cfg(test)]
+mod random;
 mod record;
 mod save;
 mod scalar;

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check::five_point;
+use crate::random::at_random;
 use crate::tape::Tape;
 use crate::var::Var;
 
@@ -79,11 +80,12 @@ macro_rules! unary_tests {
                 inside(&$domain).for_each(check);
             }
 
-            proptest! {
-                #[test]
-                fn at_random_points(x in $domain) {
+            #[test]
+            fn at_random_points() {
+                at_random($domain, &|x| {
                     check(x);
-                }
+                    Ok(())
+                });
             }
         }
     )*};
@@ -127,11 +129,12 @@ macro_rules! binary_tests {
                 }
             }
 
-            proptest! {
-                #[test]
-                fn at_random_points(a in $first, b in $second) {
+            #[test]
+            fn at_random_points() {
+                at_random(($first, $second), &|(a, b)| {
                     check(a, b);
-                }
+                    Ok(())
+                });
             }
         }
     )*};
@@ -167,26 +170,31 @@ macro_rules! reduction_tests {
                 S::$name(xs)
             }
 
-            proptest! {
-                #[test]
-                fn at_random_points((x, direction) in lists(300)) {
+            #[test]
+            fn at_random_points() {
+                at_random(lists(300), &|(x, direction)| {
                     let y = value(&duals(&x, &direction));
                     prop_assert_eq!(y.value.to_bits(), value(&x).to_bits());
-                    let (_, gradient) = crate::value_and_grad(|x| value(x), &x).unwrap();
+                    let formula: for<'t> fn(&[Var<'t, f64>]) -> Var<'t, f64> = |x| value(x);
+                    let (_, gradient) = crate::value_and_grad(formula, &x).unwrap();
                     let expected: f64 = gradient.iter().zip(&direction).map(|(g, d)| g * d).sum();
                     let size: f64 = gradient.iter().zip(&direction).map(|(g, d)| (g * d).abs()).sum();
                     prop_assert!((y.tangent - expected).abs() <= 1e-11 * size + 1e-12, "{} {}", y.tangent, expected);
-                }
+                    Ok(())
+                });
+            }
 
-                #[test]
-                fn twice_along_two_directions((x, direction) in lists(8), other in prop::collection::vec(-1.0..1.0, 8)) {
+            #[test]
+            fn twice_along_two_directions() {
+                at_random((lists(8), prop::collection::vec(-1.0..1.0, 8)), &|((x, direction), other)| {
                     prop_assume!(f64::norm(&x) > 0.1);
                     let twice: Vec<_> = x.iter().zip(&direction).zip(&other)
                         .map(|((&x, &d), &e)| Dual::new(Dual::new(x, d), Dual::new(e, 0.0))).collect();
                     let expected = difference(|x| value(&duals(x, &direction)).tangent, &x, &other[..x.len()]);
                     let found = value(&twice).tangent.tangent;
                     prop_assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{found} {expected}");
-                }
+                    Ok(())
+                });
             }
 
             #[test]

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::{binary_rows, operator_rows, partial, reduction_rows, unary_rows};
 use crate::check::{GradCheck, five_point};
+use crate::random::at_random;
 use crate::scalar::Scalar;
 use crate::tape::Tape;
 use crate::var::Var;
@@ -109,11 +110,9 @@ macro_rules! unary_tests {
                 inside(&DOMAIN).try_for_each(check).unwrap();
             }
 
-            proptest! {
-                #[test]
-                fn at_random_points(x in DOMAIN) {
-                    check(x).map_err(TestCaseError::fail)?;
-                }
+            #[test]
+            fn at_random_points() {
+                at_random(DOMAIN, &|x| check(x).map_err(TestCaseError::fail));
             }
         }
     )*};
@@ -173,11 +172,9 @@ macro_rules! binary_tests {
                 pairs.into_iter().try_for_each(|(a, b)| check(a, b).map_err(|e| format!("({a:e}, {b:e}): {e}"))).unwrap();
             }
 
-            proptest! {
-                #[test]
-                fn at_random_points(a in $first, b in $second) {
-                    check(a, b).map_err(TestCaseError::fail)?;
-                }
+            #[test]
+            fn at_random_points() {
+                at_random(($first, $second), &|(a, b)| check(a, b).map_err(TestCaseError::fail));
             }
         }
     )*};
@@ -186,33 +183,54 @@ macro_rules! binary_tests {
 binary_rows! { binary_tests }
 operator_rows! { binary_tests }
 
+/// A function on a tape, of one type for all rows: what takes a function is compiled for each type anew.
+type Formula = for<'t> fn(&[Var<'t, f64>]) -> Var<'t, f64>;
+
+fn check_gradient(check: GradCheck, formula: Formula, xs: &[f64]) -> Result<(), TestCaseError> {
+    let report = check.run(formula, xs);
+    report
+        .map(|_| ())
+        .map_err(|error| TestCaseError::fail(error.to_string()))
+}
+
+/// Values that are not nodes.
+fn sines<'t>(x: &[Var<'t, f64>]) -> Vec<Var<'t, f64>> {
+    x.iter().map(|x| x.sin() * 2.0).collect()
+}
+
 macro_rules! reduction_tests {
     ($($(#[$doc:meta])* $name:ident { domain: $domain:expr })*) => {$(
         mod $name {
             use super::*;
 
-            proptest! {
-                #[test]
-                fn at_random_points(xs in prop::collection::vec($domain, 1..8)) {
-                    GradCheck { step: 1e-3, tolerance: 1e-7 }.run(|x| Scalar::$name(x), &xs).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            #[test]
+            fn at_random_points() {
+                at_random(prop::collection::vec($domain, 1..8), &|xs| {
+                    check_gradient(GradCheck { step: 1e-3, tolerance: 1e-7 }, |x| Scalar::$name(x), &xs)?;
                     let tape = Tape::new();
                     prop_assert_eq!(Var::$name(&tape.vars(&xs)).value(), <f64 as Scalar>::$name(&xs));
-                }
+                    Ok(())
+                });
+            }
 
-                #[test]
-                fn of_values_that_are_not_nodes(xs in prop::collection::vec(0.1..3.0, 1..8)) {
-                    GradCheck::default().run(|x| Scalar::$name(&x.iter().map(|x| x.sin() * 2.0).collect::<Vec<_>>()), &xs).map_err(|e| TestCaseError::fail(e.to_string()))?;
-                }
+            #[test]
+            fn of_values_that_are_not_nodes() {
+                at_random(prop::collection::vec(0.1..3.0, 1..8), &|xs| {
+                    check_gradient(GradCheck::default(), |x| Scalar::$name(&sines(x)), &xs)
+                });
+            }
 
-                #[test]
-                fn twice_at_random_points(xs in prop::collection::vec(-3.0..3.0, 1..5)) {
-                    second_derivatives_are_right(&xs).map_err(TestCaseError::fail)?;
-                }
+            #[test]
+            fn twice_at_random_points() {
+                at_random(prop::collection::vec(-3.0..3.0, 1..5), &|xs| {
+                    second_derivatives_are_right(&xs).map_err(TestCaseError::fail)
+                });
             }
 
             /// The gradient taken on a tape of a tape, and its own gradient by differences.
             fn second_derivatives_are_right(xs: &[f64]) -> Result<(), String> {
-                let gradient = |xs: &[f64]| crate::value_and_grad(|x| Scalar::$name(x), xs).unwrap().1;
+                let formula: Formula = |x| Scalar::$name(x);
+                let gradient = |xs: &[f64]| crate::value_and_grad(formula, xs).unwrap().1;
                 let inner = Tape::new();
                 let inputs = inner.vars(xs);
                 let outer = Tape::new();
@@ -244,8 +262,9 @@ proptest! {
     fn dot_products(xs in prop::collection::vec(-60.0..60.0, 1..8)) {
         let n = (xs.len() - 1) / 2;
         let check = GradCheck { step: 1e-3, tolerance: 1e-7 };
-        check.run(|x| Scalar::dot(&x[..n], &x[n..2 * n]), &xs).map_err(|e| TestCaseError::fail(e.to_string()))?;
-        check.run(|x| Scalar::dot_bias(&x[..n], &x[n..2 * n], x[2 * n]), &xs).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let right = |report: Result<_, crate::Error>| report.map_err(|error| TestCaseError::fail(error.to_string()));
+        right(check.run(|x| Scalar::dot(&x[..n], &x[n..2 * n]), &xs))?;
+        right(check.run(|x| Scalar::dot_bias(&x[..n], &x[n..2 * n], x[2 * n]), &xs))?;
     }
 
     #[test]

@@ -263,6 +263,13 @@ fn every_level_gives_the_same_bits() {
         let (value, gradient) = plain.value_and_gradient(&x).unwrap();
         let side_by_side = x.map(|x| Lanes::from([x, x + 0.1, -x]));
         let (values, gradients) = lanes.value_and_gradient(&side_by_side).unwrap();
+        assert!(
+            agree(values[0], value, 1e-3)
+                && gradients
+                    .iter()
+                    .zip(gradient)
+                    .all(|(x, &y)| agree(x[0], y, 1e-3))
+        );
         let found = format!("{value:?} {gradient:?} {values:?} {gradients:?}");
         assert_eq!(*portable.get_or_insert(found.clone()), found, "{level:?}");
     }
