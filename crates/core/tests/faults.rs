@@ -1,7 +1,5 @@
 //! Faults that software of this kind is known for, each with its number in our list: the input, and the right result.
-//! Every case runs for `f32` and `f64`.
-
-use std::thread;
+//! Every case runs for `f32` and `f64`. What can be tested in the same way on every recorder is in `faults_matrix.rs`.
 
 use burtorch_core::graph::Graph;
 use burtorch_core::{Error, Float, Scalar, Tape, Var, value_and_grad};
@@ -61,38 +59,19 @@ fn slope<F: Float>(x: f64, f: impl for<'t> Fn(Var<'t, F>) -> Var<'t, F>) -> (F, 
     (value, gradient[0])
 }
 
-/// Value and both derivatives of a function of two variables.
-fn slopes<F: Float>(
-    a: f64,
-    b: f64,
-    f: impl for<'t> Fn(Var<'t, F>, Var<'t, F>) -> Var<'t, F>,
-) -> (F, F, F) {
-    let (value, gradient) = value_and_grad(|x| f(x[0], x[1]), &[c(a), c(b)]).unwrap();
-    (value, gradient[0], gradient[1])
-}
-
 both! {
     f01_softmax_and_logsumexp_do_not_overflow
     f02_masked_rows
     f03_variance_of_large_numbers
     f05_saturation
     f07_gelu_tails
-    f09_roots_at_zero
-    f10_powers
-    f11_ties_and_kinks
+    f09_norms_of_nothing_and_of_infinities
     f12_long_sums
-    f13_subnormal_numbers
-    f14_a_value_used_twice
-    f15_compound_assignment
-    f16_backward_twice
-    f17_several_roots
-    f18_dead_branches
-    f19_detached_and_unused
-    f20_roots_and_seeds
-    f21_a_million_nodes
+    f15_a_new_value_for_a_variable
+    f16_zeroing_some_gradients
+    f20_values_without_a_node
     f22_a_full_tape
     f23_misuse
-    f23_threads_agree
 }
 
 fn f01_softmax_and_logsumexp_do_not_overflow<F: Float>() {
@@ -192,73 +171,6 @@ fn f07_gelu_tails<F: Float>() {
     }
 }
 
-fn f09_roots_at_zero<F: Float>() {
-    let norm = |xs: &[f64]| value_and_grad(|x| Scalar::norm(x), &floats::<F>(xs)).unwrap();
-    assert_eq!(norm(&[0.0, 0.0]), (F::ZERO, vec![F::ZERO; 2]));
-    let (value, gradient) = norm(&[3.0, 4.0]);
-    assert_near(value, 5.0);
-    assert_all_near(&gradient, &[0.6, 0.8]);
-    let (value, gradient) = norm(&[3e30, 4e30]);
-    assert_close(value, 5e30, 1e25);
-    assert_all_near(&gradient, &[0.6, 0.8]);
-    assert_eq!(F::norm(&[F::NEG_INFINITY, F::ONE]), F::INFINITY);
-    assert_eq!(F::norm(&[]), F::ZERO);
-    assert_eq!(slope::<F>(0.0, |x| x.sqrt()), (F::ZERO, F::INFINITY));
-    // Our choice: a branch multiplied by an exact zero is dead.
-    assert_eq!(slope::<F>(0.0, |x| x.sqrt() * F::ZERO), (F::ZERO, F::ZERO));
-    assert_eq!(slopes::<F>(0.0, 0.0, |x, zero| zero * x.sqrt()).1, F::ZERO);
-}
-
-fn f10_powers<F: Float>() {
-    let (value, gradient) =
-        value_and_grad(|x| x[0].powi(0) + x[1].powf(F::ZERO), &[F::ZERO, F::ONE]).unwrap();
-    assert_eq!((value, gradient), (c(2.0), vec![F::ZERO; 2]));
-    let nan = f64::NAN;
-    for (a, b, value, to_a, to_b) in [
-        (0.0, 0.0, 1.0, 0.0, 0.0),
-        (0.0, 1.0, 0.0, 1.0, 0.0),
-        (0.0, 2.0, 0.0, 0.0, 0.0),
-        (-2.0, 3.0, -8.0, 12.0, nan),
-        (-2.0, 2.0, 4.0, -4.0, nan),
-        (-8.0, 1.0 / 3.0, nan, nan, nan),
-        (
-            0.0,
-            -1.0,
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-            f64::NEG_INFINITY,
-        ),
-        (0.0, 0.5, 0.0, f64::INFINITY, 0.0),
-    ] {
-        let found = slopes::<F>(a, b, |a, b| a.pow(b));
-        assert_all_near(&[found.0, found.1, found.2], &[value, to_a, to_b]);
-        let found = slope::<F>(a, |a| a.powf(c(b)));
-        assert_all_near(&[found.0, found.1], &[value, to_a]);
-    }
-    assert_eq!(slope::<F>(-2.0, |a| a.powi(3)), (c(-8.0), c(12.0)));
-    assert_eq!(slope::<F>(0.0, |a| a.powi(1)), (F::ZERO, F::ONE));
-}
-
-fn f11_ties_and_kinks<F: Float>() {
-    assert_eq!(slope::<F>(0.0, |x| x.relu()).1, F::ZERO);
-    assert_eq!(slope::<F>(0.0, |x| x.abs()).1, F::ZERO);
-    assert_eq!(slope::<F>(3.0, |x| x.relu()).1, F::ONE);
-    assert_eq!(
-        slopes::<F>(3.0, 3.0, |a, b| a.max(b)),
-        (c(3.0), F::ONE, F::ZERO)
-    );
-    assert_eq!(
-        slopes::<F>(3.0, 3.0, |a, b| a.min(b)),
-        (c(3.0), F::ONE, F::ZERO)
-    );
-    let (_, gradient) =
-        value_and_grad(|x| x[0].max(x[1]).max(x[2]), &floats::<F>(&[2.0, 5.0, 5.0])).unwrap();
-    assert_all_near(&gradient, &[0.0, 1.0, 0.0]);
-    // NaN is handed on, from either side.
-    assert!(Scalar::max(F::NAN, F::ONE).is_nan() && Scalar::max(F::ONE, F::NAN).is_nan());
-    assert!(Scalar::min(F::NAN, F::ONE).is_nan() && Scalar::min(F::ONE, F::NAN).is_nan());
-}
-
 fn f12_long_sums<F: Float>() {
     let ones = vec![F::ONE; 20_000_000];
     assert_eq!(F::sum(&ones), c(20_000_000.0));
@@ -290,170 +202,39 @@ fn f12_sums_of_every_length() {
     }
 }
 
-fn f13_subnormal_numbers<F: Float>() {
-    let tiny = F::MIN_POSITIVE / c(4.0);
-    let (value, gradient) = value_and_grad(|x| x[0] * x[1], &[tiny, c(0.5)]).unwrap();
-    assert_eq!((value, gradient), (tiny * c(0.5), vec![c(0.5), tiny]));
-    assert!(value > F::ZERO);
+fn f09_norms_of_nothing_and_of_infinities<F: Float>() {
+    assert_eq!(F::norm(&[F::NEG_INFINITY, F::ONE]), F::INFINITY);
+    assert_eq!(F::norm(&[]), F::ZERO);
 }
 
-#[allow(clippy::eq_op, reason = "x / x is the case")]
-fn f14_a_value_used_twice<F: Float>() {
-    let doubled_twice = slope::<F>(1.0, |a| {
-        let b = a + a;
-        b + b
-    });
-    assert_eq!(doubled_twice, (c(4.0), c(4.0)));
-    assert_eq!(slope::<F>(3.0, |x| x * x + x - x / x), (c(11.0), c(7.0)));
-}
-
-fn f15_compound_assignment<F: Float>() {
+/// It makes a new handle; what was recorded keeps the old value.
+fn f15_a_new_value_for_a_variable<F: Float>() {
     let tape = Tape::new();
     let x = tape.var(c::<F>(3.0));
-    let mut y = x * x;
-    let before = y;
-    y *= y;
-    y += x;
-    y.backward().unwrap();
-    assert_eq!(
-        (y.value(), x.grad().unwrap(), before.value()),
-        (c(84.0), c(109.0), c(9.0))
-    );
-
-    // A new value for the variable makes a new handle; what was recorded keeps the old value.
-    tape.zero_grads();
     let y = x * x;
     let renewed = tape.handle(x.id().unwrap(), c(10.0));
     y.backward().unwrap();
     assert_eq!(renewed.grad().unwrap(), c(6.0));
 }
 
-fn f16_backward_twice<F: Float>() {
+fn f16_zeroing_some_gradients<F: Float>() {
     let tape = Tape::new();
     let x = tape.var(c::<F>(3.0));
     let y = x * x;
     let z = y * y;
     z.backward().unwrap();
-    assert_eq!(x.grad().unwrap(), c(108.0));
-    z.backward().unwrap();
-    assert_eq!(x.grad().unwrap(), c(216.0));
-    assert_eq!(y.grad().unwrap(), c(36.0));
+    assert_eq!((x.grad(), y.grad()), (Ok(c(108.0)), Ok(c(18.0))));
     tape.zero_grads_in(x.id().unwrap(), 1).unwrap();
-    assert_eq!((x.grad().unwrap(), y.grad().unwrap()), (F::ZERO, c(36.0)));
+    assert_eq!((x.grad(), y.grad()), (Ok(F::ZERO), Ok(c(18.0))));
     z.backward().unwrap();
-    assert_eq!(x.grad().unwrap(), c(108.0));
-    tape.zero_grads();
-    z.backward().unwrap();
-    assert_eq!((x.grad().unwrap(), y.grad().unwrap()), (c(108.0), c(18.0)));
+    assert_eq!((x.grad(), y.grad()), (Ok(c(108.0)), Ok(c(36.0))));
 }
 
-fn f17_several_roots<F: Float>() {
+fn f20_values_without_a_node<F: Float>() {
     let tape = Tape::new();
-    let x = tape.var(c::<F>(3.0));
-    let h = x * x;
-    let (a, b) = (h.cube().retain(), h * h);
-    a.backward().unwrap();
-    assert_eq!(x.grad().unwrap(), c(1458.0));
-    b.backward().unwrap();
-    assert_eq!(x.grad().unwrap(), c(1566.0));
-    tape.zero_grads();
-    tape.backward(&[a, b], &[F::ONE, F::ONE]).unwrap();
-    assert_eq!(x.grad().unwrap(), c(1566.0));
-
-    let x = tape.var(c(1.5));
-    let y = (x * x) * (x * x);
-    for _ in 0..20 {
-        tape.zero_grads();
-        y.backward().unwrap();
-        assert_eq!(x.grad().unwrap(), c(13.5));
-    }
-    let mut doubled = x;
-    for _ in 0..18 {
-        doubled += doubled;
-    }
-    for _ in 0..300 {
-        tape.zero_grads();
-        doubled.backward().unwrap();
-        assert_eq!(x.grad().unwrap(), c(262_144.0));
-    }
-}
-
-fn f18_dead_branches<F: Float>() {
-    assert_eq!(
-        slope::<F>(-1.0, |x| x.select(x.sqrt(), x.constant_like(F::ZERO))).1,
-        F::ZERO
-    );
-    assert_eq!(slope::<F>(1.0, |x| x.select(x, x / F::ZERO)).1, F::ONE);
-    assert_eq!(
-        slope::<F>(2.0, |x| x.select(x, (x * c::<F>(1000.0)).exp())).1,
-        F::ONE
-    );
-    let all = |found: (F, F, F), expected: [f64; 3]| {
-        assert_all_near(&[found.0, found.1, found.2], &expected)
-    };
-    all(
-        slopes::<F>(1.0, 0.0, |a, b| a / b),
-        [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY],
-    );
-    assert!(slopes::<F>(0.0, 0.0, |a, b| a / b).0.is_nan());
-    // An infinite slope behind a flat one, in one handle and across nodes.
-    assert_eq!(slope::<F>(0.0, |x| x.ln().relu()).1, F::ZERO);
-    assert_eq!(slopes::<F>(0.0, 1.0, |x, y| (x.ln() * y).relu()).1, F::ZERO);
-}
-
-fn f19_detached_and_unused<F: Float>() {
-    assert_eq!(slope::<F>(3.0, |x| x * x.stop_gradient()).1, c(3.0));
-    assert_eq!(slopes::<F>(3.0, 4.0, |x, _| x * x).2, F::ZERO);
-    for swapped in [false, true] {
-        let (_, derivative) = slope::<F>(5.0, |w| {
-            let (o1, o2) = (w * c::<F>(2.0), w * c::<F>(3.0) * F::ZERO);
-            if swapped { o2 + o1 } else { o1 + o2 }
-        });
-        assert_eq!(derivative, c(2.0));
-    }
-    let (value, gradient) = value_and_grad(|x| x[0].constant_like(c(7.0)), &[F::ONE]).unwrap();
-    assert_eq!((value, gradient), (c(7.0), vec![F::ZERO]));
-}
-
-fn f20_roots_and_seeds<F: Float>() {
-    let tape = Tape::new();
-    let xs = tape.vars(&floats::<F>(&[1.0, 2.0]));
-    let ys: Vec<_> = xs.iter().map(|x| x.square()).collect();
-    tape.backward(&ys, &floats(&[1.0, 10.0])).unwrap();
-    assert_eq!(
-        (xs[0].grad().unwrap(), xs[1].grad().unwrap()),
-        (c(2.0), c(40.0))
-    );
-    let wrong = tape.backward(&ys, &[F::ONE; 3]);
-    assert_eq!(
-        wrong,
-        Err(Error::LengthMismatch {
-            op: "backward",
-            expected: 2,
-            found: 3
-        })
-    );
-    assert_eq!(ys[0].grad(), Err(Error::NotRetained));
+    let y = tape.var(F::ONE).square();
+    assert_eq!(y.grad(), Err(Error::NotRetained));
     assert_eq!(tape.constant(F::ONE).grad(), Err(Error::NotRetained));
-    let leaf = tape.var(F::ONE);
-    leaf.backward().unwrap();
-    assert_eq!(leaf.grad(), Ok(F::ONE));
-}
-
-fn f21_a_million_nodes<F: Float>() {
-    let small_stack = thread::Builder::new().stack_size(2 << 20);
-    let run = || {
-        let tape = Tape::new();
-        let x = tape.var(F::ONE);
-        let mut y = x;
-        for _ in 0..1_000_000 {
-            y += x;
-        }
-        y.backward().unwrap();
-        (tape.len(), y.value(), x.grad().unwrap())
-    };
-    let result = small_stack.spawn(run).unwrap().join().unwrap();
-    assert_eq!(result, (1_000_001, c(1_000_001.0), c(1_000_001.0)));
 }
 
 fn f22_a_full_tape<F: Float>() {
@@ -509,17 +290,6 @@ fn f22_a_full_tape<F: Float>() {
 
 fn f23_misuse<F: Float>() {
     // Two tapes.
-    let (tape, other) = (Tape::new(), Tape::new());
-    let (a, b) = (tape.var(F::ONE), other.var(c(2.0)));
-    let sum = a + b;
-    let mixed = Error::MixedTapes { op: "add" };
-    assert!(sum.value().is_nan());
-    assert_eq!(sum.backward(), Err(mixed.clone()));
-    assert_eq!(a.grad(), Err(mixed.clone()));
-    assert_eq!(
-        (tape.check(), other.check()),
-        (Err(mixed.clone()), Err(mixed))
-    );
     let (tape, other) = (Tape::new(), Tape::new());
     assert_eq!(
         tape.backward(&[other.var(F::ONE)], &[F::ONE]),
@@ -611,24 +381,6 @@ fn f23_misuse<F: Float>() {
     let (graph, other) = (Graph::new(), Graph::new());
     assert!((graph.var(F::ONE) * other.var(F::ONE)).value().is_nan());
     assert_eq!(graph.draw(), Err(Error::MixedTapes { op: "mul" }));
-}
-
-fn f23_threads_agree<F: Float>() {
-    let gradient = || {
-        let tape = Tape::new();
-        let x = tape.var(c::<F>(0.3));
-        let mut y = x;
-        for _ in 0..200_000 {
-            y = y * x + F::ONE;
-        }
-        y.backward().unwrap();
-        x.grad().unwrap().to_f64().to_bits()
-    };
-    let expected = gradient();
-    let threads: Vec<_> = (0..4).map(|_| thread::spawn(gradient)).collect();
-    for thread in threads {
-        assert_eq!(thread.join().unwrap(), expected);
-    }
 }
 
 #[test]
