@@ -1,9 +1,11 @@
 //! The fast engine: every op runs its kernels, in an arena that is kept from pass to pass.
 //!
-//! A pass fills three flat buffers from the front: results, what kernels keep for backward, and gradients of results. An
-//! op's inputs lie before its result, so a split at the result's start separates what is read from what is written and no
-//! unsafe code is needed. Kernels are kept too: a pass that runs the same ops as the one before stores into the boxes
+//! A pass fills two flat buffers from the front: results, and what kernels keep for backward. An op's inputs lie before its
+//! result, so a split at the result's start separates what is read from what is written and no unsafe code is needed.
+//! Gradients of results lie in a third buffer, whose room is used again once the sweep is past a result. Kernels are kept too: a pass that runs the same ops as the one before stores into the boxes
 //! that are there, so that from the second pass on nothing is allocated.
+
+mod room;
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -14,6 +16,7 @@ use crate::{
     Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Shape, View,
     Workspace,
 };
+use room::Room;
 
 /// The largest number of inputs of one op.
 const MAX_INPUTS: usize = 4;
@@ -55,8 +58,8 @@ struct Slot {
     shape: Shape,
     /// Whether a parameter lies behind it.
     wants_gradient: bool,
-    /// Whether backward has put a gradient there.
-    reached: bool,
+    /// Where its gradient begins, from the first op that the sweep back finds reading it to the op that made it.
+    gradient: Option<usize>,
 }
 
 impl Slot {
@@ -72,6 +75,11 @@ impl Slot {
             Place::Param(start) => start..start + self.shape.len(),
             Place::Arena(_) => 0..0,
         }
+    }
+
+    fn gradient_range(&self) -> Range<usize> {
+        self.gradient
+            .map_or(0..0, |start| start..start + self.shape.len())
     }
 }
 
@@ -146,6 +154,7 @@ pub struct TensorEngine<T> {
     saved: Vec<T>,
     used_saved: usize,
     gradients: Vec<T>,
+    room: Room,
     scratch: Scratch<T>,
 }
 
@@ -163,6 +172,7 @@ impl<T: Element> TensorEngine<T> {
             saved: Vec::new(),
             used_saved: 0,
             gradients: Vec::new(),
+            room: Room::default(),
             scratch: Scratch::default(),
         }
     }
@@ -259,7 +269,29 @@ impl<T: Element> TensorEngine<T> {
         );
     }
 
-    /// Runs one node's backward kernel and marks the inputs it reached.
+    /// Room for a gradient of a result that has none yet, filled with zeros.
+    fn reserve_gradient(&mut self, slot: usize) -> Result<()> {
+        let found = &mut self.slots[slot];
+        if found.gradient.is_some() || matches!(found.place, Place::Param(_)) {
+            return Ok(());
+        }
+        let range = self.room.take(found.shape.len().next_multiple_of(ALIGN));
+        found.gradient = Some(range.start);
+        grow(&mut self.gradients, range.end)?;
+        self.gradients[range].fill(T::ZERO);
+        Ok(())
+    }
+
+    /// Gives the room of a gradient back that nobody needs any more.
+    fn free_gradient(&mut self, slot: usize) {
+        let slot = &mut self.slots[slot];
+        if let Some(start) = slot.gradient.take() {
+            let len = slot.shape.len().next_multiple_of(ALIGN);
+            self.room.give_back(start..start + len);
+        }
+    }
+
+    /// Runs one node's backward kernel.
     fn run_backward(
         &mut self,
         node: usize,
@@ -267,47 +299,47 @@ impl<T: Element> TensorEngine<T> {
         gradients: &mut [T],
         context: Context<'_>,
     ) -> Result<()> {
-        let (name, inputs) = (self.nodes[node].kernel.name(), self.nodes[node].inputs);
-        let node_number = node;
-        let node = &self.nodes[node];
-        let output = self.slots[node.output].arena_range();
-        let wanted = |i: usize| i < node.arity && self.slots[inputs[i]].wants_gradient;
+        let Node { inputs, arity, .. } = self.nodes[node];
+        let wanted: [bool; MAX_INPUTS] =
+            std::array::from_fn(|i| i < arity && self.slots[inputs[i]].wants_gradient);
+        for i in (0..arity).filter(|&i| wanted[i]) {
+            self.reserve_gradient(inputs[i])?;
+        }
         let ranges = |of: fn(&Slot) -> Range<usize>| {
             std::array::from_fn::<_, MAX_INPUTS, _>(|i| {
-                if wanted(i) {
+                if wanted[i] {
                     of(&self.slots[inputs[i]])
                 } else {
                     0..0
                 }
             })
         };
-        let (in_arena, in_params) = (ranges(Slot::arena_range), ranges(Slot::param_range));
+        let in_params = ranges(Slot::param_range);
+        let [a, b, c, d] = ranges(Slot::gradient_range);
+        let node_number = node;
+        let node = &self.nodes[node];
+        let (name, output) = (node.kernel.name(), &self.slots[node.output]);
 
-        let (lower, upper) = self.gradients.split_at_mut(output.start);
-        let arena = lower
-            .get_disjoint_mut(in_arena.clone())
-            .expect("tensors of a pass do not overlap");
+        let [a, b, c, d, dy] = self
+            .gradients
+            .get_disjoint_mut([a, b, c, d, output.gradient_range()])
+            .expect("gradients of a pass do not overlap");
         let flat = gradients
             .get_disjoint_mut(in_params.clone())
             .expect("parameters do not overlap");
         let mut dx = [const { None }; MAX_INPUTS];
-        for (i, (arena, flat)) in arena
-            .into_iter()
-            .zip(flat)
-            .enumerate()
-            .filter(|(i, _)| wanted(*i))
-        {
-            dx[i] = Some(if matches!(self.slots[inputs[i]].place, Place::Arena(_)) {
-                arena
-            } else {
-                flat
-            });
+        for (i, (arena, flat)) in [a, b, c, d].into_iter().zip(flat).enumerate() {
+            dx[i] = match self.slots[inputs[i]].place {
+                _ if !wanted[i] => None,
+                Place::Arena(_) => Some(arena),
+                Place::Param(_) => Some(flat),
+            };
         }
         let x = views(&self.slots, &inputs, params, &self.values);
         let result = Finished {
-            y: &self.values[output.clone()],
+            y: &self.values[output.arena_range()],
             saved: &self.saved[node.saved.clone()],
-            dy: &upper[..output.len()],
+            dy,
         };
         let mut run = Run {
             context,
@@ -316,14 +348,10 @@ impl<T: Element> TensorEngine<T> {
         node.kernel
             .backward(&mut run, &x[..node.arity], result, &mut dx[..node.arity]);
 
-        for i in 0..node.arity {
-            self.slots[inputs[i]].reached = true;
-            let finite = |part: &[T]| part.iter().all(|g| g.is_finite());
-            let (arena, flat) = (
-                &self.gradients[in_arena[i].clone()],
-                &gradients[in_params[i].clone()],
-            );
-            if context.find_non_finite && !(finite(arena) && finite(flat)) {
+        let finite = |part: &[T]| part.iter().all(|g| g.is_finite());
+        for i in (0..arity).filter(|&i| context.find_non_finite && wanted[i]) {
+            let arena = &self.gradients[self.slots[inputs[i]].gradient_range()];
+            if !(finite(arena) && finite(&gradients[in_params[i].clone()])) {
                 return Err(Error::NonFinite {
                     op: name,
                     node: node_number,
@@ -345,15 +373,24 @@ impl<T: Element> Default for TensorEngine<T> {
 fn reserve<T: Element>(buffer: &mut Vec<T>, used: &mut usize, len: usize) -> Result<Range<usize>> {
     let start = *used;
     let end = (start + len).next_multiple_of(ALIGN);
-    if buffer.len() < end {
-        let numbers = end - buffer.len();
-        buffer
-            .try_reserve(numbers)
-            .map_err(|_| Error::OutOfMemory { numbers })?;
-        buffer.resize(end, T::ZERO);
-    }
+    grow(buffer, end)?;
     *used = end;
     Ok(start..start + len)
+}
+
+/// Lengthens a buffer to at least `len` numbers. Its capacity grows by at least an eighth: little is taken in vain, and a
+/// pass of many small results still copies no number more than nine times on average.
+fn grow<T: Element>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
+    if buffer.capacity() < len {
+        let numbers = len - buffer.len();
+        buffer
+            .try_reserve_exact(numbers.max(buffer.capacity() / 8))
+            .map_err(|_| Error::OutOfMemory { numbers })?;
+    }
+    if buffer.len() < len {
+        buffer.resize(len, T::ZERO);
+    }
+    Ok(())
 }
 
 /// The tensors with these slots; the unused rest repeats the first.
@@ -414,7 +451,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
             place,
             shape: entry.shape,
             wants_gradient: true,
-            reached: false,
+            gradient: None,
         });
         self.engine.bound[id.index] = Some(x.index);
         Ok(x)
@@ -429,7 +466,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
             place,
             shape,
             wants_gradient: false,
-            reached: false,
+            gradient: None,
         }))
     }
 
@@ -459,7 +496,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
             place,
             shape,
             wants_gradient,
-            reached: false,
+            gradient: None,
         });
         let node = engine.used_nodes;
         engine.push_node(op, inputs, y.index, saved);
@@ -508,15 +545,20 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
                 .for_each(|(g, &s)| *g += s);
             return Ok(());
         }
-        engine.gradients.resize(engine.values.len(), T::ZERO);
-        engine.gradients[..engine.used_values].fill(T::ZERO);
-        engine.slots.iter_mut().for_each(|s| s.reached = false);
-        engine.slots[root].reached = true;
-        engine.gradients[slot.arena_range()].copy_from_slice(seed);
+        engine.room.clear();
+        engine.slots.iter_mut().for_each(|s| s.gradient = None);
+        engine.reserve_gradient(root)?;
+        engine.gradients[engine.slots[root].gradient_range()].copy_from_slice(seed);
         for node in (0..engine.used_nodes).rev() {
-            let output = engine.slots[engine.nodes[node].output];
-            if output.reached && output.wants_gradient {
+            let output = engine.nodes[node].output;
+            let Slot {
+                gradient,
+                wants_gradient,
+                ..
+            } = engine.slots[output];
+            if wants_gradient && gradient.is_some() {
                 engine.run_backward(node, self.params.values(), gradients, self.context)?;
+                engine.free_gradient(output);
             }
         }
         Ok(())
