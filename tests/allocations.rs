@@ -1,69 +1,23 @@
-//! A training step allocates nothing, from the second one on.
-//!
-//! A counting allocator is the only way to see that, and an allocator is the only unsafe trait these tests implement.
-#![deny(unsafe_code)]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+//! A pass of the tensor engine allocates nothing from the second one on, with models of any number type and batches of any size;
+//! neither does a recorded program. Whole training steps, on several threads, are in `memory.rs`.
+#![forbid(unsafe_code)]
 
 use burtorch_core::lanes::Lanes;
 use burtorch_core::program::Evaluator;
 use burtorch_core::{Program, Scalar};
 use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer, clip_by_global_norm};
-use burtorch_tensor::{Context, Element, Engine, Params, Pieces, TensorEngine, Workspace};
-use burtorch_tests::{Batch, Outcome, accumulate};
-
-thread_local! {
-    /// Calls of the allocator by this thread; tests run side by side, each on its own thread.
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting.
-struct Counting;
-
-fn count() {
-    // A thread that is being torn down has no counter any more, and nobody reads it.
-    let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
-}
-
-// SAFETY: every method hands its arguments to the system's allocator unchanged and returns what that returns; counting
-// neither allocates nor panics, since the cell needs no initialisation and no destructor.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the promises of `GlobalAlloc::alloc`, which are the same here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the pointer came from the system's allocator, by the other methods here, with this layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: as for `alloc`.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: as for `dealloc`; the caller answers for the new size.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use burtorch_tensor::{Context, Element, Engine, Params, TensorEngine, Workspace};
+use burtorch_tests::{Batch, Counting, Outcome};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 /// Calls of the allocator by this thread while `work` runs.
 fn calls_of(work: impl FnOnce() -> Outcome) -> Outcome<usize> {
-    let before = CALLS.get();
+    let before = Counting::calls_of_this_thread();
     work()?;
-    Ok(CALLS.get() - before)
+    Ok(Counting::calls_of_this_thread() - before)
 }
 
 #[test]
@@ -186,31 +140,6 @@ fn a_smaller_batch_after_a_larger_one_allocates_nothing() -> Outcome {
             training.step(&large, 2)
         })?;
         assert_eq!(calls, 0, "{name}");
-    }
-    Ok(())
-}
-
-#[test]
-fn micro_batches_on_one_thread_allocate_nothing() -> Outcome {
-    for (name, config) in presets() {
-        let mut params = Params::<f32>::new();
-        let gpt = Gpt::new(&config, &mut params, 1)?;
-        let batches = [Batch::random(&config, 1, 1), Batch::random(&config, 1, 2)];
-        let mut pieces = Pieces::<f32, TensorEngine<f32>>::new(1)?;
-        let mut gradients = vec![0.0; params.len()];
-        let mut step = || -> Outcome {
-            let work = |piece: usize,
-                        workspace: &mut TensorEngine<f32>,
-                        params: &Params<f32>,
-                        sum: &mut [f32]| {
-                accumulate(&gpt, params, workspace, &batches[piece], Some(1), sum).map(drop)
-            };
-            pieces
-                .run(&params, &mut gradients, batches.len(), work)
-                .map(drop)
-        };
-        step()?;
-        assert_eq!(calls_of(step)?, 0, "{name}");
     }
     Ok(())
 }

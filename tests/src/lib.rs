@@ -2,13 +2,16 @@
 //! model on a given engine, and comparisons that say where two results part.
 //!
 //! The tests themselves are the files beside `src`. Each helper here that can reject something has a test in which it does.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+#[allow(unsafe_code)]
+mod allocator;
 mod compare;
 mod golden;
 mod model;
 mod single;
 
+pub use allocator::Counting;
 pub use compare::{close, close_by_tensor, tolerance};
 pub use golden::Golden;
 pub use model::{Batch, Model, accumulate, base_style, mini_style, noise, small_style, styles};

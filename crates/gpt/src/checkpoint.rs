@@ -11,7 +11,7 @@ mod tensor_file;
 
 use std::path::Path;
 
-use burtorch_optim::{Optimizer, State};
+use burtorch_optim::Optimizer;
 use burtorch_tensor::{Entry, Params};
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,6 @@ pub fn load_model(path: &Path) -> Result<LoadedModel, Error> {
 }
 
 /// The state of training between two steps, to be saved.
-#[derive(Debug)]
 pub struct Snapshot<'a> {
     /// Steps made.
     pub step: u64,
@@ -116,10 +115,8 @@ pub struct Snapshot<'a> {
     pub model: &'a Gpt,
     /// Its weights.
     pub params: &'a Params<f32>,
-    /// The name of the optimizer.
-    pub optimizer: &'a str,
-    /// What it remembers.
-    pub state: &'a State<f32>,
+    /// The optimizer, with all it remembers.
+    pub optimizer: &'a dyn Optimizer<f32>,
     /// Fingerprint of the text.
     pub data_hash: &'a str,
 }
@@ -135,10 +132,11 @@ pub fn save_state(path: &Path, snapshot: &Snapshot<'_>) -> Result<(), Error> {
         step: snapshot.step,
         model: snapshot.model.config().clone(),
         data_hash: snapshot.data_hash.to_owned(),
-        optimizer: snapshot.optimizer.to_owned(),
-        optimizer_step: snapshot.state.step,
+        optimizer: snapshot.optimizer.name().to_owned(),
+        optimizer_step: snapshot.optimizer.steps(),
     };
-    let buffers = snapshot.state.buffers.iter().map(|(name, values)| Tensor {
+    let buffers = snapshot.optimizer.buffers();
+    let buffers = buffers.into_iter().map(|(name, values)| Tensor {
         name: format!("{OPTIMIZER}{name}"),
         shape: vec![values.len()],
         values,
@@ -267,13 +265,11 @@ mod tests {
     }
 
     fn save(path: &Path, model: &Gpt, params: &Params<f32>, optimizer: &AdamW<f32>, step: u64) {
-        let state = &optimizer.state();
         let snapshot = Snapshot {
             step,
             model,
             params,
-            optimizer: "adamw",
-            state,
+            optimizer,
             data_hash: "text",
         };
         save_state(path, &snapshot).unwrap();

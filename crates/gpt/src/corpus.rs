@@ -1,9 +1,10 @@
 //! The text of a run as tokens, and the parts it is cut into.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use burtorch_data::{Fnv1a, Split, Windows, consecutive, read_text, split};
+use burtorch_data::{Fnv1a, Split, consecutive, read_text, split};
 
 use crate::config::VALIDATION_FRACTION;
 use crate::tokenizer::Tokenizer;
@@ -113,24 +114,57 @@ fn named(error: burtorch_data::Error, name: &str) -> Error {
 /// Inputs and targets of one window.
 pub type Window<'a> = (&'a [u32], &'a [u32]);
 
-/// At most `most` windows of `tokens` that do not overlap, spread evenly: all of them if there are no more, and then every token but the
-/// first is a target exactly once.
-///
-/// # Errors
-///
-/// [`Error::Data`] if there is no window at all.
-pub fn spread(tokens: &[u32], block_size: usize, most: usize) -> Result<Vec<Window<'_>>, Error> {
-    let all = consecutive(tokens, block_size)?;
-    let count = all.len();
-    if count <= most {
-        return Ok(all.collect());
+/// Windows of a text that do not overlap, spread evenly over it. They are computed, not stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Spread<'a> {
+    tokens: &'a [u32],
+    block_size: usize,
+    /// Windows that cover the text, and how many of them are taken.
+    all: usize,
+    taken: usize,
+}
+
+impl<'a> Spread<'a> {
+    /// At most `most` windows of `tokens`: all if there are no more, and then every token but the first is a target exactly once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Data`] if there is no window at all.
+    pub fn new(tokens: &'a [u32], block_size: usize, most: usize) -> Result<Self, Error> {
+        let all = consecutive(tokens, block_size)?.len();
+        Ok(Self {
+            tokens,
+            block_size,
+            all,
+            taken: all.min(most),
+        })
     }
-    let chosen = |place: usize| (place as u128 * count as u128 / most as u128) as usize;
-    let windows = Windows::new(tokens, block_size)?;
-    // A short window at the end exists only as the last of all, which is never chosen when some are left out.
-    (0..most)
-        .map(|place| Ok(windows.get(chosen(place) * block_size)?))
-        .collect()
+
+    /// How many windows there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.taken
+    }
+
+    /// How many windows have `block_size` tokens: all, or all but the last one, which is never taken when some are left out.
+    #[must_use]
+    pub fn whole(&self) -> usize {
+        self.taken.min((self.tokens.len() - 1) / self.block_size)
+    }
+
+    /// The windows with these numbers.
+    ///
+    /// # Panics
+    ///
+    /// For numbers from [`count`](Self::count) on, as an index out of bounds would.
+    pub fn windows(self, places: Range<usize>) -> impl Iterator<Item = Window<'a>> + Clone {
+        places.map(move |place| {
+            let number = place as u128 * self.all as u128 / self.taken as u128;
+            let start = number as usize * self.block_size;
+            let end = (start + self.block_size).min(self.tokens.len() - 1);
+            (&self.tokens[start..end], &self.tokens[start + 1..=end])
+        })
+    }
 }
 
 #[cfg(test)]
@@ -201,20 +235,19 @@ mod tests {
     #[test]
     fn few_windows_are_all_taken() {
         let tokens: Vec<u32> = (0..10).collect();
-        let targets: Vec<u32> = spread(&tokens, 4, 99)
-            .unwrap()
-            .iter()
-            .flat_map(|(_, y)| y.to_vec())
-            .collect();
-        assert_eq!(targets, &tokens[1..]);
+        let found = Spread::new(&tokens, 4, 99).unwrap();
+        assert_eq!((found.count(), found.whole()), (3, 2));
+        let targets = found.windows(0..3).flat_map(|(_, y)| y);
+        assert!(targets.eq(&tokens[1..]));
     }
 
     #[test]
     fn many_windows_are_thinned_evenly() {
         let tokens: Vec<u32> = (0..1002).collect(); // 250 whole windows of 4 and one of 1
         for most in [1, 2, 7, 249, 250] {
-            let windows = spread(&tokens, 4, most).unwrap();
-            assert_eq!(windows.len(), most);
+            let found = Spread::new(&tokens, 4, most).unwrap();
+            assert_eq!((found.count(), found.whole()), (most, most));
+            let windows: Vec<Window<'_>> = found.windows(0..most).collect();
             let starts: Vec<u32> = windows.iter().map(|(x, _)| x[0]).collect();
             if most == 2 {
                 assert_eq!(starts, [0, 500]);

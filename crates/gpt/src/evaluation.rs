@@ -5,7 +5,7 @@ use burtorch_tensor::{Context, Engine, Indices, Params, Pieces, Workspace};
 use serde::Serialize;
 
 use crate::Error;
-use crate::corpus::{Window, spread};
+use crate::corpus::{Spread, Window};
 use crate::model::Gpt;
 use crate::tokenizer::Tokenizer;
 
@@ -36,7 +36,7 @@ pub fn evaluate<W: Workspace<f32>>(
     tokens: &[u32],
     threads: usize,
 ) -> Result<Evaluation, Error> {
-    let windows = spread(tokens, model.config().block_size, usize::MAX)?;
+    let windows = Spread::new(tokens, model.config().block_size, usize::MAX)?;
     let mut gradients = vec![0.0; params.len()];
     let mut pieces = Pieces::<f32, W>::new(threads)?;
     let loss = mean_loss(
@@ -44,7 +44,7 @@ pub fn evaluate<W: Workspace<f32>>(
         params,
         &mut pieces,
         &mut gradients,
-        &windows,
+        windows,
         sequences_per_piece(model),
     )?;
     let bytes = tokenizer.decode(&tokens[1..])?.len();
@@ -71,31 +71,39 @@ pub(crate) fn mean_loss<W: Workspace<f32>>(
     params: &Params<f32>,
     pieces: &mut Pieces<f32, W>,
     gradients: &mut [f32],
-    windows: &[Window<'_>],
+    windows: Spread<'_>,
     sequences: usize,
 ) -> Result<f64, Error> {
-    let same_length = windows.chunk_by(|a, b| a.0.len() == b.0.len());
-    let groups: Vec<&[Window<'_>]> = same_length.flat_map(|run| run.chunks(sequences)).collect();
-    let work = |piece: usize, workspace: &mut W, params: &Params<f32>, _: &mut [f32]| {
-        window_loss(model, workspace, params, groups[piece])
+    let (whole, all) = (windows.whole(), windows.count());
+    // A shorter window at the end is a piece of its own.
+    let places = |piece: usize| match piece * sequences {
+        first if first < whole => first..whole.min(first + sequences),
+        _ => whole..all,
     };
-    let losses = pieces.run(params, gradients, groups.len(), work)?;
+    let mut losses = vec![0.0; whole.div_ceil(sequences) + all - whole];
+    let work = |piece: usize, workspace: &mut W, params: &Params<f32>, _: &mut [f32]| {
+        window_loss(model, workspace, params, windows.windows(places(piece)))
+    };
+    pieces.run(params, gradients, &mut losses, work)?;
     let mut mean = WeightedMean::default();
-    for (loss, group) in losses.into_iter().zip(&groups) {
-        mean.add(f64::from(loss), group.len() * group[0].0.len());
+    for (piece, loss) in losses.into_iter().enumerate() {
+        let tokens = windows
+            .windows(places(piece))
+            .map(|(inputs, _)| inputs.len());
+        mean.add(f64::from(loss), tokens.sum());
     }
     Ok(mean.value().unwrap_or(f64::NAN))
 }
 
 /// Mean loss over windows of one length.
-fn window_loss<W: Workspace<f32>>(
+fn window_loss<'a, W: Workspace<f32>>(
     model: &Gpt,
     workspace: &mut W,
     params: &Params<f32>,
-    windows: &[Window<'_>],
+    windows: impl Iterator<Item = Window<'a>> + Clone,
 ) -> Result<f32, Error> {
-    let inputs = windows.iter().flat_map(|(inputs, _)| *inputs);
-    let targets = windows.iter().flat_map(|(_, targets)| *targets);
+    let inputs = windows.clone().flat_map(|(inputs, _)| inputs);
+    let targets = windows.clone().flat_map(|(_, targets)| targets);
     let indices: Vec<u32> = inputs.chain(targets).copied().collect();
     let half = indices.len() / 2;
     let mut e = workspace.bind(
@@ -109,7 +117,7 @@ fn window_loss<W: Workspace<f32>>(
         &mut e,
         Indices::new(0, half),
         Indices::new(half, half),
-        windows.len(),
+        windows.count(),
     )?;
     Ok(e.value(loss).data[0])
 }
@@ -152,7 +160,8 @@ mod tests {
         let tokens: Vec<u32> = (0..11).map(|i| i * i % 4).collect(); // windows of 4, 4 and 2
         let mut gradients = vec![0.0; params.len()];
         let mut pieces = Pieces::<f32, TensorEngine<f32>>::new(1).unwrap();
-        let mut mean = |windows: &[Window<'_>], sequences| {
+        let mut mean = |tokens: &[u32], sequences| {
+            let windows = Spread::new(tokens, 4, usize::MAX).unwrap();
             mean_loss(
                 &model,
                 &params,
@@ -163,14 +172,13 @@ mod tests {
             )
             .unwrap()
         };
-        let windows = spread(&tokens, 4, usize::MAX).unwrap();
-        let single: Vec<f64> = windows.iter().map(|window| mean(&[*window], 1)).collect();
+        let single = [0..5, 4..9, 8..11].map(|window| mean(&tokens[window], 1));
         let expected = (4.0 * single[0] + 4.0 * single[1] + 2.0 * single[2]) / 10.0;
         for sequences in [1, 2, 3, 100] {
-            assert!((mean(&windows, sequences) - expected).abs() < 1e-6);
+            assert!((mean(&tokens, sequences) - expected).abs() < 1e-6);
         }
         assert!(
-            (mean(&windows, 2) - single.iter().sum::<f64>() / 3.0).abs() > 1e-6,
+            (mean(&tokens, 2) - single.iter().sum::<f64>() / 3.0).abs() > 1e-6,
             "the plain mean is another number"
         );
     }

@@ -10,14 +10,14 @@ use crate::sampling::{Sampler, Sampling};
 pub struct Generator<'a, W> {
     model: &'a Gpt,
     params: &'a Params<f32>,
-    workspace: W,
+    workspace: &'a mut W,
     sampler: Sampler,
     /// The tokens the model sees: at least one, at most `block_size`.
     context: Vec<u32>,
 }
 
 impl<'a, W: Workspace<f32>> Generator<'a, W> {
-    /// A generator that goes on from `prompt`, of which the last `block_size` tokens count.
+    /// A generator that goes on from `prompt`, of which the last `block_size` tokens count, in the memory of `workspace`.
     ///
     /// # Errors
     ///
@@ -25,6 +25,7 @@ impl<'a, W: Workspace<f32>> Generator<'a, W> {
     pub fn new(
         model: &'a Gpt,
         params: &'a Params<f32>,
+        workspace: &'a mut W,
         prompt: &[u32],
         sampling: Sampling,
         seed: u64,
@@ -37,7 +38,7 @@ impl<'a, W: Workspace<f32>> Generator<'a, W> {
         Ok(Self {
             model,
             params,
-            workspace: W::default(),
+            workspace,
             sampler,
             context: prompt[skipped..].to_vec(),
         })
@@ -108,7 +109,7 @@ mod tests {
 
     fn text<W: Workspace<f32>>(prompt: &[u32], sampling: Sampling, count: usize) -> Vec<u32> {
         let (model, params) = model();
-        Generator::<W>::new(&model, &params, prompt, sampling, 7)
+        Generator::new(&model, &params, &mut W::default(), prompt, sampling, 7)
             .unwrap()
             .tokens(count)
             .unwrap()
@@ -158,8 +159,9 @@ mod tests {
     #[test]
     fn f40_an_empty_prompt_is_an_error_here() {
         let (model, params) = model();
-        assert!(Generator::<TensorEngine<f32>>::new(&model, &params, &[], GREEDY, 1).is_err());
-        let foreign = Generator::<TensorEngine<f32>>::new(&model, &params, &[99], GREEDY, 1)
+        let engine = &mut TensorEngine::new();
+        assert!(Generator::new(&model, &params, engine, &[], GREEDY, 1).is_err());
+        let foreign = Generator::new(&model, &params, engine, &[99], GREEDY, 1)
             .unwrap()
             .next_token();
         assert!(foreign.unwrap_err().to_string().contains("99"));

@@ -9,7 +9,7 @@ use burtorch_tensor::Workspace;
 
 use crate::checkpoint::{self, Snapshot};
 use crate::config::{Config, ConfigFile, Record};
-use crate::corpus::{Corpus, Source, spread};
+use crate::corpus::{Corpus, Source, Spread};
 use crate::generation::Generator;
 use crate::memory::Estimate;
 use crate::metrics::{Line, Metrics};
@@ -105,14 +105,15 @@ impl<W: Workspace<f32>> Session<W> {
             path => given_tokenizer(path)?,
         };
         let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
-        check_memory(&config, &tokenizer, &corpus, threads)?;
-        let trainer = Trainer::new(&config, tokenizer.size(), threads)?;
         let record = Record {
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             data_hash: source.fingerprint(),
             data_name: source.name,
         };
         config.data = source.path;
+        drop(source.text); // training needs the room
+        check_memory(&config, &tokenizer, &corpus, threads)?;
+        let trainer = Trainer::new(&config, tokenizer.size(), threads)?;
 
         let settings = ConfigFile::text(&config, &record)?;
 
@@ -164,6 +165,7 @@ impl<W: Workspace<f32>> Session<W> {
         }
         let tokenizer = Tokenizer::load(&directory.tokenizer())?;
         let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
+        drop(source.text);
         check_memory(&config, &tokenizer, &corpus, threads)?;
         let mut trainer = Trainer::new(&config, tokenizer.size(), threads)?;
         trainer.restore(|model, params, optimizer| {
@@ -313,19 +315,16 @@ impl<W: Workspace<f32>> Session<W> {
             true => usize::MAX,
             false => (self.config.eval_batches as usize).saturating_mul(self.config.batch_size),
         };
-        self.trainer.evaluate(&spread(
-            self.corpus.validation(),
-            self.config.block_size,
-            most,
-        )?)
+        let windows = Spread::new(self.corpus.validation(), self.config.block_size, most)?;
+        self.trainer.evaluate(windows)
     }
 
     /// Draws a text and makes it the run's sample. The same step always gives the same text.
-    fn sample(&self) -> Result<String, Error> {
+    fn sample(&mut self) -> Result<String, Error> {
         let seed = derive_seed(self.config.seed, "sample").wrapping_add(self.trainer.steps());
-        let (model, params) = (self.trainer.model(), self.trainer.params());
-        let mut generator =
-            Generator::<W>::new(model, params, &[self.tokenizer.start()], SAMPLING, seed)?;
+        let (model, params, workspace) = self.trainer.lend();
+        let prompt = [self.tokenizer.start()];
+        let mut generator = Generator::new(model, params, workspace, &prompt, SAMPLING, seed)?;
         let text = self.tokenizer.decode(&generator.tokens(SAMPLE_TOKENS)?)?;
         atomic_file::replace(&self.directory.sample(), |file| writeln!(file, "{text}"))?;
         Ok(text)
@@ -335,13 +334,12 @@ impl<W: Workspace<f32>> Session<W> {
     fn save(&mut self) -> Result<(), Error> {
         self.metrics.sync()?;
         let (model, params) = (self.trainer.model(), self.trainer.params());
-        let (step, state) = (self.trainer.steps(), self.trainer.optimizer().state());
+        let step = self.trainer.steps();
         let snapshot = Snapshot {
             step,
             model,
             params,
-            optimizer: self.trainer.optimizer().name(),
-            state: &state,
+            optimizer: self.trainer.optimizer(),
             data_hash: &self.record.data_hash,
         };
         checkpoint::save_state(&self.directory.state(), &snapshot)?;

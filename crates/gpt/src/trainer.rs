@@ -11,7 +11,7 @@ use burtorch_tensor::{Context, Engine, Indices, Params, Pieces, Workspace};
 
 use crate::Error;
 use crate::config::{Config, OptimizerKind};
-use crate::corpus::Window;
+use crate::corpus::Spread;
 use crate::evaluation::mean_loss;
 use crate::model::Gpt;
 
@@ -45,6 +45,8 @@ pub struct Trainer<W> {
     step: u64,
     /// Inputs of the batch, then its targets: `[2, B, T]`.
     indices: Vec<u32>,
+    /// Each piece's share of the batch's loss.
+    losses: Vec<f64>,
 }
 
 impl<W: Workspace<f32>> Trainer<W> {
@@ -69,6 +71,7 @@ impl<W: Workspace<f32>> Trainer<W> {
             dropout_seed: derive_seed(config.seed, "dropout"),
             step: 0,
             indices: vec![0; 2 * config.batch_size * config.block_size],
+            losses: vec![0.0; config.batch_size.div_ceil(config.micro_batch)],
             params,
         })
     }
@@ -83,6 +86,11 @@ impl<W: Workspace<f32>> Trainer<W> {
     #[must_use]
     pub fn params(&self) -> &Params<f32> {
         &self.params
+    }
+
+    /// The model, its weights, and the memory of an engine to run it in between two steps.
+    pub fn lend(&mut self) -> (&Gpt, &Params<f32>, &mut W) {
+        (&self.model, &self.params, self.pieces.workspace())
     }
 
     /// The optimizer.
@@ -147,7 +155,7 @@ impl<W: Workspace<f32>> Trainer<W> {
     /// # Errors
     ///
     /// What the engine refuses.
-    pub fn evaluate(&mut self, windows: &[Window<'_>]) -> Result<f64, Error> {
+    pub fn evaluate(&mut self, windows: Spread<'_>) -> Result<f64, Error> {
         mean_loss(
             &self.model,
             &self.params,
@@ -184,11 +192,9 @@ impl<W: Workspace<f32>> Trainer<W> {
                     gradients,
                 )
             };
-        let count = sequences.div_ceil(micro_batch);
-        let losses = self
-            .pieces
-            .run(&self.params, &mut self.gradients, count, work)?;
-        Ok(losses.iter().sum())
+        self.pieces
+            .run(&self.params, &mut self.gradients, &mut self.losses, work)?;
+        Ok(self.losses.iter().sum())
     }
 
     /// The norm of the gradient, which is then brought below the limit if there is one and the norm is finite.

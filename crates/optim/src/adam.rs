@@ -56,8 +56,12 @@ impl<T: Float> Optimizer<T> for Adam<T> {
         "adam"
     }
 
-    fn state(&self) -> State<T> {
-        self.0.state()
+    fn steps(&self) -> u64 {
+        self.0.steps()
+    }
+
+    fn buffers(&self) -> Vec<(&'static str, &[T])> {
+        self.0.buffers()
     }
 
     fn restore(&mut self, state: State<T>) -> Result<(), Error> {

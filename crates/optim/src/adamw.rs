@@ -55,8 +55,12 @@ impl<T: Float> Optimizer<T> for AdamW<T> {
         "adamw"
     }
 
-    fn state(&self) -> State<T> {
-        self.0.state()
+    fn steps(&self) -> u64 {
+        self.0.steps()
+    }
+
+    fn buffers(&self) -> Vec<(&'static str, &[T])> {
+        self.0.buffers()
     }
 
     fn restore(&mut self, state: State<T>) -> Result<(), Error> {

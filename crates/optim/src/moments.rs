@@ -118,8 +118,12 @@ impl<T: Float> Moments<T> {
         }
     }
 
-    pub(crate) fn state(&self) -> State<T> {
-        State::copy_of(self.step, [(FIRST, &self.first), (SECOND, &self.second)])
+    pub(crate) fn steps(&self) -> u64 {
+        self.step
+    }
+
+    pub(crate) fn buffers(&self) -> Vec<(&'static str, &[T])> {
+        vec![(FIRST, &self.first), (SECOND, &self.second)]
     }
 
     pub(crate) fn restore(

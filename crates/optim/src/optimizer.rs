@@ -44,8 +44,22 @@ pub trait Optimizer<T: Float>: Send {
     /// The name in lower case, as on the command line.
     fn name(&self) -> &'static str;
 
+    /// Steps made so far.
+    fn steps(&self) -> u64;
+
+    /// The buffers it remembers, each of the length of the parameters, by name: `"first_moment"`, `"second_moment"`, `"momentum"`.
+    fn buffers(&self) -> Vec<(&'static str, &[T])>;
+
     /// All that the optimizer remembers, copied out.
-    fn state(&self) -> State<T>;
+    fn state(&self) -> State<T> {
+        let copies = self.buffers().into_iter();
+        State {
+            step: self.steps(),
+            buffers: copies
+                .map(|(name, buffer)| (name.to_owned(), buffer.to_vec()))
+                .collect(),
+        }
+    }
 
     /// Carries on from `state`: every later step has the same bits as without the break.
     ///
@@ -61,20 +75,11 @@ pub trait Optimizer<T: Float>: Send {
 pub struct State<T> {
     /// Steps made so far.
     pub step: u64,
-    /// Buffers of the length of the parameters, by name: `"first_moment"`, `"second_moment"`, `"momentum"`.
+    /// The buffers, by the names of [`Optimizer::buffers`].
     pub buffers: BTreeMap<String, Vec<T>>,
 }
 
 impl<T: Float> State<T> {
-    /// A copy of `buffers` under their names.
-    pub(crate) fn copy_of<const N: usize>(step: u64, buffers: [(&str, &[T]); N]) -> Self {
-        let buffers = buffers.map(|(name, buffer)| (name.to_owned(), buffer.to_vec()));
-        Self {
-            step,
-            buffers: buffers.into(),
-        }
-    }
-
     /// Moves the state into `step` and `buffers`, after checking that names and lengths are the same.
     pub(crate) fn move_into<const N: usize>(
         mut self,

@@ -138,11 +138,15 @@ impl<T: Float> Optimizer<T> for Sgd<T> {
         "sgd"
     }
 
-    fn state(&self) -> State<T> {
+    fn steps(&self) -> u64 {
+        self.step
+    }
+
+    fn buffers(&self) -> Vec<(&'static str, &[T])> {
         if self.has_momentum() {
-            State::copy_of(self.step, [(MOMENTUM, &self.momentum)])
+            vec![(MOMENTUM, &self.momentum)]
         } else {
-            State::copy_of(self.step, [])
+            Vec::new()
         }
     }
 

@@ -24,6 +24,7 @@ impl<T: Element> Scratch<T> {
     /// A slice of `len` numbers with arbitrary contents.
     pub fn take(&mut self, len: usize) -> &mut [T] {
         if self.buffer.len() < len {
+            self.buffer.reserve_exact(len - self.buffer.len());
             self.buffer.resize(len, T::ZERO);
         }
         &mut self.buffer[..len]

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::error::check_len;
 use crate::kernels::elementwise::add_into;
-use crate::{Element, Error, Params, Result, Workspace};
+use crate::{Element, Error, Params, Workspace};
 
 /// Into how many runs of consecutive pieces a step is cut. It fixes the order of summation, so it does not depend on the
 /// number of threads; more threads than this find no work.
@@ -14,7 +14,10 @@ const GROUPS: usize = 4;
 ///
 /// Consecutive pieces form at most four groups. A group's pieces run one after the other on one thread and add into one
 /// buffer; the buffers are then added in the order of the groups. So the result's bits depend on the number of pieces
-/// only. Memory: one workspace and one gradient buffer a thread.
+/// only. Memory: one workspace a thread, and one gradient buffer a thread as soon as there are two pieces.
+///
+/// From the second step on nothing is allocated, except by rayon: its queue of jobs from outside takes a new block of a
+/// kilobyte for every 31 jobs, and a step on several threads is one job.
 pub struct Pieces<T, W> {
     pool: rayon::ThreadPool,
     workers: Vec<Worker<T, W>>,
@@ -25,12 +28,49 @@ struct Worker<T, W> {
     gradients: Vec<T>,
 }
 
+/// Consecutive pieces, and what came of them.
+struct Group<'a, R, E> {
+    first: usize,
+    results: &'a mut [R],
+    outcome: Result<(), E>,
+}
+
+impl<R, E> Group<'_, R, E> {
+    fn run(&mut self, mut work: impl FnMut(usize) -> Result<R, E>) {
+        let mut numbered = (self.first..).zip(self.results.iter_mut());
+        self.outcome =
+            numbered.try_for_each(|(piece, result)| work(piece).map(|found| *result = found));
+    }
+
+    /// What became of the group; from then on, that it went well.
+    fn take_outcome(&mut self) -> Result<(), E> {
+        std::mem::replace(&mut self.outcome, Ok(()))
+    }
+}
+
+/// Cuts the pieces with these results into groups, of which the first ones are used.
+fn groups<R, E>(mut results: &mut [R]) -> [Group<'_, R, E>; GROUPS] {
+    let pieces = results.len();
+    let count = pieces.clamp(1, GROUPS);
+    let bound = |group: usize| group.min(count) * pieces / count;
+    std::array::from_fn(|group| {
+        let (first, end) = (bound(group), bound(group + 1));
+        let (mine, others) = std::mem::take(&mut results).split_at_mut(end - first);
+        results = others;
+        Group {
+            first,
+            results: mine,
+            outcome: Ok(()),
+        }
+    })
+}
+
 impl<T: Element, W: Workspace<T>> Pieces<T, W> {
     /// With this many threads, at least one.
     ///
     /// # Errors
     /// [`Error::Threads`] for zero, or if the system refuses.
-    pub fn new(threads: usize) -> Result<Self> {
+    pub fn new(threads: usize) -> Result<Self, Error> {
         let fail = |reason: String| Error::Threads { threads, reason };
         if threads == 0 {
             return Err(fail("at least one is needed".into()));
@@ -55,7 +95,13 @@ impl<T: Element, W: Workspace<T>> Pieces<T, W> {
         self.workers.len()
     }
 
-    /// Overwrites `gradients` with the sum over all pieces and returns the pieces' results in order.
+    /// The workspace of the first worker, for use between two steps.
+    pub fn workspace(&mut self) -> &mut W {
+        &mut self.workers[0].workspace
+    }
+
+    /// Runs one piece for each element of `results`, which gets what the piece returns, and overwrites `gradients` with the
+    /// sum over all pieces.
     ///
     /// `work` gets the number of its piece, a workspace, and a gradient buffer to add into.
     ///
@@ -65,66 +111,76 @@ impl<T: Element, W: Workspace<T>> Pieces<T, W> {
         &mut self,
         params: &Params<T>,
         gradients: &mut [T],
-        pieces: usize,
-        work: impl Fn(usize, &mut W, &Params<T>, &mut [T]) -> std::result::Result<R, E> + Sync,
-    ) -> std::result::Result<Vec<R>, E>
+        results: &mut [R],
+        work: impl Fn(usize, &mut W, &Params<T>, &mut [T]) -> Result<R, E> + Sync,
+    ) -> Result<(), E>
     where
         R: Send,
         E: From<Error> + Send,
     {
         check_len("gradients", params.len(), gradients.len())?;
         gradients.fill(T::ZERO);
-        let groups = pieces.min(GROUPS);
-        let bounds = |group: usize| group * pieces / groups..(group + 1) * pieces / groups;
-        let mut results = Vec::new();
-        if self.workers.len() == 1 || groups == 1 {
-            let Worker {
-                workspace,
-                gradients: buffer,
-            } = &mut self.workers[0];
-            for group in 0..groups {
-                // The first group's sum needs no buffer: adding it to zeros changes nothing.
-                let target = if group == 0 {
-                    &mut *gradients
-                } else {
-                    zeroed(buffer, params.len())
-                };
-                for piece in bounds(group) {
-                    results.push(work(piece, workspace, params, target)?);
-                }
-                if group > 0 {
-                    add_into(gradients, buffer);
-                }
-            }
-            return Ok(results);
+        let used = results.len().min(GROUPS);
+        let groups = &mut groups(results)[..used];
+        let Self { pool, workers } = self;
+        if workers.len() == 1 || used == 1 {
+            return one_after_the_other(&mut workers[0], groups, params, gradients, work);
         }
-        for first in (0..groups).step_by(self.workers.len()) {
-            let size = (groups - first).min(self.workers.len());
-            let wave = &mut self.workers[..size];
-            let run_group = |(i, worker): (usize, &mut Worker<T, W>)| {
-                let Worker {
-                    workspace,
-                    gradients,
-                } = worker;
-                let target = zeroed(gradients, params.len());
-                bounds(first + i)
-                    .map(|piece| work(piece, workspace, params, target))
-                    .collect()
-            };
-            let done: Vec<std::result::Result<Vec<R>, E>> = self.pool.install(|| {
-                wave.par_iter_mut()
-                    .enumerate()
-                    .with_max_len(1)
-                    .map(run_group)
-                    .collect()
-            });
-            for (done, worker) in done.into_iter().zip(wave) {
-                results.extend(done?);
-                add_into(gradients, &worker.gradients);
-            }
-        }
-        Ok(results)
+        pool.install(|| side_by_side(workers, groups, params, gradients, &work))
     }
+}
+
+fn one_after_the_other<T: Element, W, R, E>(
+    worker: &mut Worker<T, W>,
+    groups: &mut [Group<'_, R, E>],
+    params: &Params<T>,
+    gradients: &mut [T],
+    work: impl Fn(usize, &mut W, &Params<T>, &mut [T]) -> Result<R, E>,
+) -> Result<(), E> {
+    let Worker {
+        workspace,
+        gradients: buffer,
+    } = worker;
+    for (number, group) in groups.iter_mut().enumerate() {
+        // The first group's sum needs no buffer: adding it to zeros changes nothing.
+        let target = match number {
+            0 => &mut *gradients,
+            _ => zeroed(buffer, params.len()),
+        };
+        group.run(|piece| work(piece, workspace, params, target));
+        group.take_outcome()?;
+        if number > 0 {
+            add_into(gradients, buffer);
+        }
+    }
+    Ok(())
+}
+
+/// As many groups at a time as there are workers.
+fn side_by_side<T: Element, W: Send, R: Send, E: Send>(
+    workers: &mut [Worker<T, W>],
+    groups: &mut [Group<'_, R, E>],
+    params: &Params<T>,
+    gradients: &mut [T],
+    work: impl Fn(usize, &mut W, &Params<T>, &mut [T]) -> Result<R, E> + Sync,
+) -> Result<(), E> {
+    let run_group = |(worker, group): (&mut Worker<T, W>, &mut Group<'_, R, E>)| {
+        let Worker {
+            workspace,
+            gradients,
+        } = worker;
+        let target = zeroed(gradients, params.len());
+        group.run(|piece| work(piece, workspace, params, target));
+    };
+    for wave in groups.chunks_mut(workers.len()) {
+        let pairs = workers.par_iter_mut().zip(wave.par_iter_mut());
+        pairs.with_max_len(1).for_each(run_group);
+        for (worker, group) in workers.iter().zip(wave) {
+            group.take_outcome()?;
+            add_into(gradients, &worker.gradients);
+        }
+    }
+    Ok(())
 }
 
 fn zeroed<T: Element>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
@@ -153,10 +209,11 @@ mod tests {
         let id = params.find("w").unwrap();
         let mut gradients = vec![9.0; 3];
         let mut workers = Pieces::<f32, TensorEngine<f32>>::new(threads).unwrap();
-        let results = workers.run(
+        let mut results = vec![0.0; pieces];
+        let done = workers.run(
             &params,
             &mut gradients,
-            pieces,
+            &mut results,
             |piece, workspace, params, gradients| {
                 let mut pass = workspace.bind(params, Context::default());
                 let w = pass.param(id)?;
@@ -171,7 +228,8 @@ mod tests {
                 Ok::<f32, Error>(pass.value(y).data[0])
             },
         );
-        (results.unwrap(), gradients)
+        done.unwrap();
+        (results, gradients)
     }
 
     #[test]
@@ -205,11 +263,11 @@ mod tests {
                 }
             };
             assert!(matches!(
-                workers.run(&params(), &mut [0.0; 3], 5, fail),
+                workers.run(&params(), &mut [0.0; 3], &mut [(); 5], fail),
                 Err(Error::DuplicateName { .. })
             ));
             assert!(matches!(
-                workers.run(&params(), &mut [0.0; 2], 5, fail),
+                workers.run(&params(), &mut [0.0; 2], &mut [(); 5], fail),
                 Err(Error::Length { .. })
             ));
         }

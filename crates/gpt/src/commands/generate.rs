@@ -31,11 +31,13 @@ pub fn run(args: &GenerateArgs) -> Result<(), Error> {
         prompt => tokenizer.encode(prompt, "the prompt")?,
     };
     let seed = derive_seed(args.seed, "generation");
+    let mut engine = TensorEngine::new();
     for number in 0..args.samples {
         let seed = seed.wrapping_add(number as u64);
-        let mut generator = Generator::<TensorEngine<f32>>::new(
+        let mut generator = Generator::new(
             &loaded.model,
             &loaded.params,
+            &mut engine,
             &prompt,
             sampling,
             seed,

@@ -57,9 +57,14 @@ impl CharacterTokenizer {
     /// The tokenizer whose vocabulary is the characters of `text`.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
-        let distinct: std::collections::BTreeSet<char> = text.chars().collect();
+        // One mark for each possible character takes less memory than the text's own ones in any order would.
+        let mut found = vec![false; char::MAX as usize + 1];
+        text.chars()
+            .for_each(|character| found[character as usize] = true);
         Self {
-            characters: distinct.into_iter().collect(),
+            characters: ('\0'..=char::MAX)
+                .filter(|&character| found[character as usize])
+                .collect(),
         }
     }
 

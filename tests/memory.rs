@@ -1,0 +1,144 @@
+//! Training by the presets: a step allocates nothing from the second one on, on any thread, and how much memory a run holds.
+//!
+//! The whole process is counted, so this program has no other threads than training's and runs its checks one after the other.
+#![forbid(unsafe_code)]
+
+use burtorch_data::{Batches, Windows};
+use burtorch_gpt::config::{Config, Preset, Settings};
+use burtorch_gpt::trainer::Trainer;
+use burtorch_tensor::TensorEngine;
+use burtorch_tests::{Counting, Outcome};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const PRESETS: [Preset; 3] = [Preset::Mini, Preset::Small, Preset::Base];
+
+/// Characters of Shakespeare's works, the presets' usual text.
+const VOCABULARY: usize = 65;
+
+/// Jobs for a pool that fit into one block of rayon's queue; the next one needs a new block, and then the old one is freed.
+const JOBS_PER_BLOCK: usize = 31;
+
+fn main() -> Outcome {
+    the_counters_see_every_thread();
+    a_training_step_allocates_nothing()?;
+    many_steps_on_two_threads_allocate_the_queue_of_the_pool_only()?;
+    the_peak_does_not_grow_with_the_batch()
+}
+
+fn the_counters_see_every_thread() {
+    let before = Counting::calls();
+    let (peak, ()) = Counting::peak_of(|| {
+        let thread = std::thread::spawn(|| {
+            let numbers = vec![0_u8; 1 << 20];
+            drop(std::hint::black_box(numbers));
+            let more = vec![1_u8; 3 << 19];
+            drop(std::hint::black_box(more));
+        });
+        thread.join().expect("the thread ends well");
+    });
+    assert!(Counting::calls() >= before + 4);
+    assert!((3 << 19..(3 << 19) + 10_000).contains(&peak), "{peak}");
+}
+
+fn config(preset: Preset, change: impl FnOnce(&mut Settings)) -> Outcome<Config> {
+    let mut settings = Settings {
+        preset: Some(preset),
+        ..Settings::default()
+    };
+    change(&mut settings);
+    Ok(Config::resolve(&settings)?)
+}
+
+/// A text of this many tokens, without order.
+fn text(tokens: usize) -> Vec<u32> {
+    let random = |i| burtorch_data::derive_seed(i, "token") % VOCABULARY as u64;
+    (0..tokens as u64).map(|i| random(i) as u32).collect()
+}
+
+/// Makes steps, and hands the calls of the allocator in each of them to `check`.
+fn train(config: &Config, threads: usize, steps: usize, mut check: impl FnMut(usize)) -> Outcome {
+    let tokens = text(5000);
+    let windows = Windows::new(&tokens, config.block_size)?;
+    let batches = Batches::shuffled(windows, config.batch_size, 1)?;
+    let mut trainer = Trainer::<TensorEngine<f32>>::new(config, VOCABULARY, threads)?;
+    for _ in 0..steps {
+        let before = Counting::calls();
+        trainer.step(&batches)?;
+        check(Counting::calls() - before);
+    }
+    Ok(())
+}
+
+/// The whole step of `train`: cutting out the batch, its pieces forward and backward, clipping, the optimizer.
+fn a_training_step_allocates_nothing() -> Outcome {
+    for preset in PRESETS {
+        let config = config(preset, |_| ())?;
+        for threads in [1, 2] {
+            let mut calls = Vec::with_capacity(4);
+            train(&config, threads, 3, |found| calls.push(found))?;
+            let name = preset.name();
+            assert!(
+                calls[0] > 0,
+                "{name}: the first step makes room, so it should have been counted"
+            );
+            assert_eq!(calls[1..], [0, 0], "{name} on {threads} threads");
+        }
+    }
+    Ok(())
+}
+
+fn many_steps_on_two_threads_allocate_the_queue_of_the_pool_only() -> Outcome {
+    let (mut step, mut later) = (0, 0);
+    let steps = 3 * JOBS_PER_BLOCK;
+    train(&config(Preset::Mini, |_| ())?, 2, steps, |calls| {
+        later += if step == 0 { 0 } else { calls };
+        step += 1;
+    })?;
+    let blocks = steps / JOBS_PER_BLOCK;
+    assert!(later <= 2 * blocks, "{later} calls in {steps} steps");
+    Ok(())
+}
+
+/// The most bytes that a trainer holds, from its making on.
+fn peak(config: &Config, threads: usize) -> Outcome<usize> {
+    let tokens = text(5000);
+    let windows = Windows::new(&tokens, config.block_size)?;
+    let batches = Batches::shuffled(windows, config.batch_size, 1)?;
+    let (peak, done) = Counting::peak_of(|| -> Outcome<usize> {
+        let mut trainer = Trainer::<TensorEngine<f32>>::new(config, VOCABULARY, threads)?;
+        trainer.step(&batches)?;
+        trainer.step(&batches)?;
+        Ok(trainer.params().len())
+    });
+    done?;
+    Ok(peak)
+}
+
+/// In pieces of one sequence, a larger batch takes its tokens and its pieces' losses; and from two pieces on there is a buffer in
+/// which a group of pieces adds up its gradients, so that the sum does not depend on the number of threads.
+fn the_peak_does_not_grow_with_the_batch() -> Outcome {
+    for preset in [Preset::Mini, Preset::Small] {
+        let with_batch = |size| {
+            let config = config(preset, |settings| {
+                settings.batch_size = Some(size);
+                settings.micro_batch = Some(1);
+            })?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>((peak(&config, 1)?, config))
+        };
+        let ((one, config), (two, _), (many, _)) =
+            (with_batch(1)?, with_batch(2)?, with_batch(64)?);
+        let sequence = 2 * config.block_size * size_of::<u32>() + size_of::<f64>();
+        let gradients = size_of::<f32>() * config.model(VOCABULARY).parameter_count()?;
+        // Threads that start or end hold some kilobytes for a while; the results of a sequence are at least 150 kB.
+        let near = |found: usize, expected: usize| found.abs_diff(expected) < 50_000;
+        let name = preset.name();
+        assert!(near(many, two + 62 * sequence), "{name}: {two}, {many}");
+        assert!(
+            near(two, one + sequence + gradients),
+            "{name}: {one}, {two}"
+        );
+    }
+    Ok(())
+}
