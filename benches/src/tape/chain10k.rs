@@ -47,6 +47,26 @@ impl<V: Copy> Recent<V> {
         self.ring[self.count.saturating_sub(distance) % 32]
     }
 
+    /// The nodes that are summed. Written out, as are those below, since the array that `map` makes is copied.
+    #[inline(always)]
+    fn summands(&self) -> [V; 5] {
+        let [a, b, c, d, e] = SUM;
+        [
+            self.back(a),
+            self.back(b),
+            self.back(c),
+            self.back(d),
+            self.back(e),
+        ]
+    }
+
+    /// The arguments of the softmax.
+    #[inline(always)]
+    fn logits(&self) -> [V; 4] {
+        let [a, b, c, d] = SOFTMAX;
+        [self.back(a), self.back(b), self.back(c), self.back(d)]
+    }
+
     #[inline(always)]
     fn push(&mut self, x: V) {
         self.ring[self.count % 32] = x;
@@ -84,14 +104,11 @@ impl<const OP: bool> Formula<INPUTS> for Chain<OP> {
     fn of<S: Scalar<Primal = f64>>(self, inputs: &[S; INPUTS]) -> S {
         let summed = chain(inputs, |kind, x| match kind {
             0 => x.back(SOFTPLUS).softplus(),
-            1 => S::sum(&SUM.map(|distance| x.back(distance))),
+            1 => S::sum(&x.summands()),
             2 => x.back(PRODUCT[0]) * x.back(PRODUCT[1]),
-            _ if OP => {
-                let xs = SOFTMAX.map(|distance| x.back(distance));
-                S::softmax_at(&xs, SHARE)
-            }
+            _ if OP => S::softmax_at(&x.logits(), SHARE),
             _ => {
-                let xs = SOFTMAX.map(|distance| x.back(distance));
+                let xs = x.logits();
                 let [a, b, c, d] = xs.map(S::stop_gradient);
                 let largest = a.max(b).max(c.max(d));
                 let powers = xs.map(|x| (x - largest).exp());
@@ -107,10 +124,10 @@ impl Recording for Chain<false> {
         let inputs: [V; INPUTS] = std::array::from_fn(|i| inputs[i]);
         let summed = chain(&inputs, |kind, x| match kind {
             0 => x.back(SOFTPLUS).softplus(),
-            1 => sum(SUM.map(|distance| x.back(distance))),
+            1 => sum(x.summands()),
             2 => x.back(PRODUCT[0]) * x.back(PRODUCT[1]),
             _ => {
-                let xs = SOFTMAX.map(|distance| x.back(distance));
+                let xs = x.logits();
                 let largest = xs.iter().fold(f64::MIN, |a, x| a.max(x.value()));
                 let powers = xs.map(|x| (x - largest).exp());
                 powers[SHARE] / sum(powers)

@@ -217,6 +217,11 @@ impl<T: Scalar> Scalar for Dual<T> {
         T::compiled(work)
     }
 
+    #[inline(always)]
+    fn compiled_side_by_side<W: Work>(work: W) -> W::Output {
+        T::compiled_side_by_side(work)
+    }
+
     #[inline]
     fn primal(self) -> T::Primal {
         self.value.primal()

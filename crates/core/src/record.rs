@@ -310,6 +310,7 @@ macro_rules! recorded_scalar {
                     }
                 } }
             }
+            #[inline(always)]
             fn softmax_at(xs: &[Self], index: usize) -> Self {
                 if index >= xs.len() {
                     return Self::mismatch("softmax_at", [index.saturating_add(1), xs.len()], [xs, &[]]);

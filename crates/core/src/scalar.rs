@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use crate::float::{Float, Special};
-use crate::lanes::{Lanes, Work};
+use crate::lanes::{dispatch, Lanes, Work};
 use crate::ops::{BEYOND, binary_rows, gelu_argument, reduce, reduction_rows, unary_rows};
 use crate::var::{Held, Whole};
 
@@ -172,6 +172,13 @@ pub trait Scalar:
         work.run()
     }
 
+    /// As [`compiled`](Self::compiled), for arithmetic on many such numbers, which fill vectors also where one alone does not.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn compiled_side_by_side<W: Work>(work: W) -> W::Output {
+        work.run()
+    }
+
     /// The exponentials of `xs`, for ops that need many: computed side by side where that is faster, so that the last digit may
     /// differ from that of [`exp`](Self::exp).
     #[doc(hidden)]
@@ -312,6 +319,11 @@ macro_rules! float_scalar {
             fn min(self, other: Self) -> Self {
                 let smaller = if other < self { other } else { self };
                 if other.is_nan() { other } else { smaller }
+            }
+
+            #[inline(always)]
+            fn compiled_side_by_side<W: Work>(work: W) -> W::Output {
+                dispatch(work)
             }
 
             #[inline(always)]

@@ -210,6 +210,11 @@ impl<'t, T: Scalar> Var<'t, T> {
         }
     }
 
+    /// The tape, if the handle is on one.
+    pub(crate) fn tape(self) -> Option<&'t Tape<T>> {
+        self.tape
+    }
+
     #[inline(always)]
     fn is_exact(self) -> bool {
         self.held.is_exact(self.tape)
@@ -249,7 +254,7 @@ impl<'t, T: Scalar> Var<'t, T> {
                 Self::recorded(a, a.record(arguments), value)
             }
             (tape, _) => {
-                Self::fault(Error::MixedTapes { op }, [self, other].into_iter());
+                Self::fault(Error::MixedTapes { op }, [self.tape, other.tape].into_iter());
                 Self::poisoned(tape)
             }
         }
@@ -263,22 +268,22 @@ impl<'t, T: Scalar> Var<'t, T> {
         reduction: impl Reduction<T>,
     ) -> Self {
         let Ok(tape) = Self::common_tape(groups) else {
-            let inputs = || groups.into_iter().flatten().copied();
-            Self::fault(Error::MixedTapes { op }, inputs());
-            return Self::poisoned(inputs().find_map(|x| x.tape));
+            let tapes = || groups.into_iter().flatten().map(|x| x.tape);
+            Self::fault(Error::MixedTapes { op }, tapes());
+            return Self::poisoned(tapes().flatten().next());
         };
         let Some(tape) = tape else {
-            return Self::reduction_of_constants(reduction);
+            return Self::detached(Self::reduction_of_constants(reduction));
         };
         let (node, value) = tape.record_many(groups, reduction);
         Self::recorded(tape, node, value)
     }
 
-    /// Out of line, so that it is compiled once for all levels.
+    /// Out of line, so that it is compiled once for all levels. The caller makes the handle, as for [`fault`](Self::fault).
     #[cold]
     #[inline(never)]
-    fn reduction_of_constants(reduction: impl Reduction<T>) -> Self {
-        Self::detached(reduction.value())
+    fn reduction_of_constants(reduction: impl Reduction<T>) -> T {
+        reduction.value()
     }
 
     /// The tape that all these are on, but for constants that have met none; an error if there are several.
@@ -315,24 +320,24 @@ impl<'t, T: Scalar> Var<'t, T> {
     }
 
     /// Marks all tapes involved as faulty: a list has not the length expected.
-    #[cold]
+    #[inline(always)]
     fn mismatch(op: &'static str, [expected, found]: [usize; 2], [a, b]: [&[Self]; 2]) -> Self {
         let error = Error::LengthMismatch {
             op,
             expected,
             found,
         };
-        let inputs = a.iter().chain(b).copied();
-        Self::fault(error, inputs.clone());
-        Self::poisoned(inputs.into_iter().find_map(|x| x.tape))
+        let tapes = a.iter().chain(b).map(|x| x.tape);
+        Self::fault(error, tapes.clone());
+        Self::poisoned(tapes.flatten().next())
     }
 
-    /// Marks all tapes involved as faulty. The caller makes the handle: one that was returned from here would be kept in
-    /// memory, with all handles that may take its place.
+    /// Marks all tapes involved as faulty. Neither takes handles nor makes one: those passed would be fetched whole before every op
+    /// to have them ready, one returned would be kept in memory, with all handles that may take its place.
     #[cold]
     #[inline(never)]
-    pub(crate) fn fault(error: Error, inputs: impl Iterator<Item = Self>) {
-        for tape in inputs.filter_map(|x| x.tape) {
+    pub(crate) fn fault(error: Error, tapes: impl Iterator<Item = Option<&'t Tape<T>>>) {
+        for tape in tapes.flatten() {
             tape.fault(error.clone());
         }
     }

@@ -19,6 +19,9 @@ const AHEAD: usize = 2 * TOGETHER;
 /// Sums that are kept side by side within a block, so that additions need not wait for each other and fill vectors.
 const SUMS: usize = 8;
 
+/// Maxima that are kept side by side.
+const MAXIMA: usize = 4;
+
 /// Whether a number fills vectors, or half of one, on its own, such as lanes. The sums within a block are then computed one after the
 /// other, to the same bits: side by side they do not fit into registers, and even programs without sums pay for the room they
 /// take (in 16 lanes, half as much time again).
@@ -177,7 +180,19 @@ pub(crate) fn dot_of_slices<T: Scalar>(a: &[T], b: &[T]) -> T {
 #[inline(always)]
 fn finite_maximum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
     let mut largest = T::constant(-T::Primal::MAX);
-    for i in 0..n {
+    let mut start = 0;
+    if n > MAXIMA && !is_large::<T>() {
+        let mut maxima = [largest; MAXIMA];
+        while n - start >= MAXIMA {
+            for (k, maximum) in maxima.iter_mut().enumerate() {
+                *maximum = maximum.max(x(start + k));
+            }
+            start += MAXIMA;
+        }
+        let [a, b, c, d] = maxima;
+        largest = a.max(b).max(c.max(d));
+    }
+    for i in start..n {
         largest = largest.max(x(i));
     }
     largest.min(T::constant(T::Primal::MAX)).stop_gradient()
@@ -201,6 +216,12 @@ fn exponentials<T: Scalar>(x: &impl Fn(usize) -> T, first: usize, shift: T, out:
     }
 }
 
+/// The sum in pairs, so that no addition waits for more than one other.
+#[inline(always)]
+fn sum_of_few<T: Scalar>([a, b, c, d]: [T; TOGETHER]) -> T {
+    (a + b) + (c + d)
+}
+
 /// The shift and the sum of exponentials behind logsumexp and softmax.
 #[derive(Clone, Copy)]
 pub(crate) struct Exponentials<T> {
@@ -214,6 +235,11 @@ impl<T: Scalar> Exponentials<T> {
     #[inline(always)]
     pub(crate) fn of(n: usize, x: impl Fn(usize) -> T) -> Self {
         let shift = finite_maximum(n, &x);
+        if n == TOGETHER {
+            let mut few = [constant(0.0); TOGETHER];
+            exponentials(&x, 0, shift, &mut few);
+            return Self::new(shift, sum_of_few(few));
+        }
         Self::new(
             shift,
             sum_of(
@@ -403,7 +429,7 @@ pub(crate) fn weights<T: Scalar>(x: impl Fn(usize) -> T, out: &mut [T]) -> Expon
             *x -= shift;
         }
         let xs = T::exp_each(xs);
-        let exponentials = Exponentials::new(shift, sum(TOGETHER, |i| xs[i]));
+        let exponentials = Exponentials::new(shift, sum_of_few(xs));
         for (weight, exponential) in few.iter_mut().zip(xs) {
             *weight = exponential * exponentials.share;
         }

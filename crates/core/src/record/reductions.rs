@@ -5,6 +5,9 @@ use crate::scalar::Scalar;
 
 /// An op over many arguments, with its arguments. Mark implementations `#[inline(always)]`, as for [`Work`](crate::lanes::Work).
 pub(crate) trait Reduction<T> {
+    /// Whether it computes a function of every argument, which is worth an entrance to the machine's vectors.
+    const OF_FUNCTIONS: bool = false;
+
     /// Its value.
     fn value(self) -> T;
     /// Its value and its partial derivatives, if these are all the same.
@@ -39,6 +42,8 @@ macro_rules! reductions {
         pub(crate) struct $name<X>(pub(crate) usize, pub(crate) X);
 
         impl<T: Scalar, X: Fn(usize) -> T> Reduction<T> for $name<X> {
+            const OF_FUNCTIONS: bool = of_functions! { $name };
+
             #[inline(always)]
             fn value(self) -> T {
                 reduce::value::$name(self.0, &self.1)
@@ -55,6 +60,15 @@ macro_rules! reductions {
             }
         }
     )*};
+}
+
+macro_rules! of_functions {
+    (logsumexp) => {
+        true
+    };
+    ($name:ident) => {
+        false
+    };
 }
 
 macro_rules! uniform {
@@ -87,6 +101,8 @@ reduction_rows! { reductions }
 pub(crate) struct Softmax<X, Y>(pub(crate) usize, pub(crate) X, pub(crate) Y);
 
 impl<T: Scalar, X: Fn(usize) -> T, Y: FnMut(usize, T)> Reduction<T> for Softmax<X, Y> {
+    const OF_FUNCTIONS: bool = true;
+
     #[inline(always)]
     fn value(mut self) -> T {
         let exponentials = reduce::Exponentials::of(self.0, &self.1);
@@ -110,6 +126,8 @@ impl<T: Scalar, X: Fn(usize) -> T, Y: FnMut(usize, T)> Reduction<T> for Softmax<
 pub(crate) struct SoftmaxAt<X>(pub(crate) usize, pub(crate) X, pub(crate) usize);
 
 impl<T: Scalar, X: Fn(usize) -> T> Reduction<T> for SoftmaxAt<X> {
+    const OF_FUNCTIONS: bool = true;
+
     #[inline(always)]
     fn value(self) -> T {
         reduce::Exponentials::of(self.0, &self.1).weight((self.1)(self.2))

@@ -94,7 +94,7 @@ impl<T: Scalar> Tape<T> {
         let op = "gather";
         let places = || handles.iter().map(|x| x.root_on(self));
         if places().any(|place| place.is_err()) {
-            Var::fault(Error::MixedTapes { op }, handles.iter().copied());
+            Var::fault(Error::MixedTapes { op }, handles.iter().map(|x| x.tape()));
             return Err(Error::MixedTapes { op });
         }
         let mut places = places().flatten();

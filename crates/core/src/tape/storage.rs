@@ -15,6 +15,9 @@ use crate::var::Held;
 /// Wide nodes up to this many arguments have their partial derivatives computed on the stack.
 const NARROW: usize = 8;
 
+/// Functions of up to this many arguments are not worth an entrance to the machine's vectors.
+const FEW: usize = 4;
+
 /// An argument of an op: a node, or a function of it.
 pub(crate) trait Argument<T>: Copy {
     /// The node.
@@ -242,13 +245,17 @@ impl<T: Scalar> Storage<T> {
 
     /// Records a node whose partial derivatives are first put together in this slice.
     #[inline(always)]
-    fn record_filled<A: Argument<T>, const N: usize>(
+    fn record_filled<A: Argument<T>, R: Reduction<T>, const N: usize>(
         &self,
         groups: [&[A]; N],
         partials: &mut [T],
-        reduction: impl Reduction<T>,
+        reduction: R,
     ) -> ((u32, bool), T) {
-        let value = reduction.with_partials(partials);
+        let value = if R::OF_FUNCTIONS && partials.len() > FEW {
+            T::compiled_side_by_side(Partials { reduction, out: &mut *partials })
+        } else {
+            reduction.with_partials(partials)
+        };
         let count = partials.len();
         self.columns.push_arguments(groups, count, |i| partials[i]);
         (self.record([]), value)
@@ -349,6 +356,21 @@ impl<T: Scalar> Storage<T> {
             *gradient += earlier;
         }
         self.aside.replace(aside);
+    }
+}
+
+/// The value and the partial derivatives of an op over many arguments, as a piece of work.
+struct Partials<'o, T, R> {
+    reduction: R,
+    out: &'o mut [T],
+}
+
+impl<T: Scalar, R: Reduction<T>> Work for Partials<'_, T, R> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run(self) -> T {
+        self.reduction.with_partials(self.out)
     }
 }
 

@@ -37,15 +37,17 @@ pub trait Held<T: Scalar>: Copy {
     }
 }
 
+/// Behind the bits of a node.
+const EXACT: u64 = 1 << 32;
+
 /// All of it, for numbers that fit into registers.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Whole<T> {
     value: T,
-    node: u32,
-    /// Between the two numbers, so that they are not fetched as one vector just after they were stored one by one, which would
-    /// wait for both stores to end.
-    exact: bool,
+    /// The node, and [`EXACT`] if the handle is it. One number, as what is stored in parts and fetched whole just after waits for
+    /// the stores to end; between the two others for the same reason, lest they are fetched as one vector.
+    place: u64,
     slope: T,
 }
 
@@ -54,8 +56,7 @@ impl<T: Scalar> Held<T> for Whole<T> {
     fn exact(_: &Tape<T>, node: u32, value: T) -> Self {
         Self {
             value,
-            node,
-            exact: true,
+            place: u64::from(node) | EXACT,
             slope: constant(1.0),
         }
     }
@@ -64,8 +65,7 @@ impl<T: Scalar> Held<T> for Whole<T> {
     fn constant(_: Option<&Tape<T>>, value: T) -> Self {
         Self {
             value,
-            node: CONSTANT,
-            exact: false,
+            place: CONSTANT.into(),
             slope: constant(0.0),
         }
     }
@@ -74,9 +74,8 @@ impl<T: Scalar> Held<T> for Whole<T> {
     fn function(self, _: Option<&Tape<T>>, _: Option<&Tape<T>>, value: T, partial: T) -> Self {
         Self {
             value,
-            exact: false,
+            place: self.place & !EXACT,
             slope: self.slope.chain(partial),
-            ..self
         }
     }
 
@@ -87,12 +86,12 @@ impl<T: Scalar> Held<T> for Whole<T> {
 
     #[inline(always)]
     fn node(self, _: Option<&Tape<T>>) -> u32 {
-        self.node
+        self.place as u32
     }
 
     #[inline(always)]
     fn is_exact(self, _: Option<&Tape<T>>) -> bool {
-        self.exact
+        self.place & EXACT != 0
     }
 
     #[inline(always)]

@@ -53,7 +53,7 @@ impl<'t, T: Scalar> Run<'t, T> {
     #[cold]
     fn fault(self, error: Error, others: impl IntoIterator<Item = Self>) -> Var<'t, T> {
         let runs = [self].into_iter().chain(others);
-        Var::fault(error, runs.map(|run| run.tape.poisoned()));
+        Var::fault(error, runs.map(|run| Some(run.tape)));
         self.tape.poisoned()
     }
 
