@@ -185,6 +185,20 @@ fn tape() -> Contender {
     })
 }
 
+/// By the formula for all scalars, whose dot products get slices of handles.
+fn slices() -> Contender {
+    let mut tape = Tape::new();
+    Contender::of_many("slices", Author::Ours, weights(), move |x, out| {
+        tape.clear();
+        let variables: [_; WEIGHTS] = std::array::from_fn(|i| tape.var(x[i]));
+        let y = network(&variables);
+        y.backward()?;
+        out.fill(0.0);
+        tape.add_grads(variables[0].id()?, out)?;
+        Ok::<_, Error>(y.value())
+    })
+}
+
 fn lanes8() -> Contender {
     let mut tape = Tape::new();
     ours::in_lanes::<8>("lanes8", &weights(), move |x, out| {
@@ -199,6 +213,7 @@ pub(super) fn contest() -> Result<Contest> {
     let mut contenders = vec![hand];
     contenders.extend(rivals::contenders(Network, weights()));
     contenders.push(tape());
+    contenders.push(slices());
     contenders.extend(ours::programs(Network, weights())?);
     contenders.push(lanes8());
     Ok(Contest {

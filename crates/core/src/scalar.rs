@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 use crate::float::{Float, Special};
-use crate::lanes::{dispatch, Lanes, Work};
+use crate::lanes::{Lanes, Work, dispatch};
 use crate::ops::{BEYOND, binary_rows, gelu_argument, reduce, reduction_rows, unary_rows};
 use crate::var::{Held, Whole};
 

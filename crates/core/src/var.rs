@@ -254,7 +254,10 @@ impl<'t, T: Scalar> Var<'t, T> {
                 Self::recorded(a, a.record(arguments), value)
             }
             (tape, _) => {
-                Self::fault(Error::MixedTapes { op }, [self.tape, other.tape].into_iter());
+                Self::fault(
+                    Error::MixedTapes { op },
+                    [self.tape, other.tape].into_iter(),
+                );
                 Self::poisoned(tape)
             }
         }

@@ -8,7 +8,7 @@ use crate::ops::constant;
 use crate::scalar::{Function, Scalar};
 
 /// Nodes at equal distances and where their values are kept, at the same distances.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     /// The first node, or [`CONSTANT`] if these are constants.
     pub(crate) node: u32,
@@ -31,6 +31,32 @@ impl Place {
 
     pub(crate) fn is_constant(self) -> bool {
         self.node == CONSTANT
+    }
+
+    /// These nodes, if they lie at equal distances, one behind the other; where their values are kept is not said.
+    #[inline(always)]
+    pub(super) fn of_nodes(mut nodes: impl ExactSizeIterator<Item = u32> + Clone) -> Option<Self> {
+        let length = nodes.len();
+        let mut first_two = nodes.clone();
+        let node = first_two.next().unwrap_or(CONSTANT);
+        let stride = first_two.next().map_or(1, |next| next.wrapping_sub(node));
+        let mut expected = node;
+        let in_steps = nodes.all(|node| {
+            let as_expected = node == expected;
+            expected = expected.wrapping_add(stride);
+            as_expected
+        });
+        let rises = if node == CONSTANT {
+            stride == 0 || length <= 1
+        } else {
+            (1..1 << 31).contains(&stride) // a step back is a large number
+        };
+        (in_steps && rises).then_some(Self {
+            node,
+            start: 0,
+            length,
+            stride: stride as usize,
+        })
     }
 
     /// `length` of them from the one at `index` on, each `step` further than the one before. They must be there.
@@ -62,6 +88,9 @@ pub(super) enum Rule {
     Each { x: Place, slopes: usize },
     /// One node: Σ xᵢ.
     Sum { x: Place },
+    /// One node: a function of these and perhaps of others, with the derivatives with respect to these from `slopes` on in the
+    /// values.
+    Op { x: Place, slopes: usize },
 }
 
 struct Group {
@@ -105,6 +134,25 @@ impl<T: Scalar> Groups<T> {
         self.values.extend(values);
         self.kept.push((nodes, start));
         start
+    }
+
+    /// Says that node `node`, the next one, is a function of the nodes at these places; where its derivatives are to be written,
+    /// those with respect to the first place first.
+    pub(super) fn record_op<const N: usize>(
+        &mut self,
+        node: usize,
+        places: [Place; N],
+    ) -> &mut [T] {
+        let count = places.iter().map(|place| place.length).sum();
+        let start = self.keep(node, std::iter::repeat_n(constant(0.0), count));
+        let mut slopes = start;
+        for x in places {
+            if !x.is_constant() {
+                self.record(node, 1, Rule::Op { x, slopes });
+            }
+            slopes += x.length;
+        }
+        &mut self.values[start..]
     }
 
     /// Forgets what the nodes from `nodes` on had to do with; whether any groups are left.

@@ -1,5 +1,6 @@
 //! What is done with runs, as loops over plain slices that are compiled for the machine's vectors.
 
+use super::CONSTANT;
 use super::groups::{Place, Rule};
 use crate::lanes::Work;
 use crate::ops::{constant, reduce};
@@ -192,6 +193,10 @@ impl<T: Scalar> Work for PassOn<'_, T> {
                 add(to, x, |i| slopes[i].chain(from[i]));
             }
             Rule::Sum { x } => add(to, x, |_| from[0]),
+            Rule::Op { x, slopes } => {
+                let slopes = Place::new(CONSTANT, slopes, x.length);
+                add_multiple(to, x, values, slopes, from[0]);
+            }
         }
     }
 }

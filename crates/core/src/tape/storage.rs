@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, OnceCell, Ref, RefCell};
 
-use super::groups::{Groups, Rule};
+use super::groups::{Groups, Place, Rule};
 use super::numbers::Numbers;
 use super::unchecked::{Columns, MOST, Slices};
 use crate::error::Error;
@@ -20,14 +20,19 @@ const FEW: usize = 4;
 
 /// An argument of an op: a node, or a function of it.
 pub(crate) trait Argument<T>: Copy {
+    /// Whether ops over many nodes at equal distances may be recorded without a list of them.
+    const IN_STEPS: bool = true;
+
     /// The node.
     fn node(self) -> u32;
     /// The derivative with respect to the node of what has this derivative with respect to the argument.
     fn chained(self, partial: T) -> T;
 }
 
-/// The node itself.
+/// The node itself, of a graph that is asked for its edges.
 impl<T> Argument<T> for u32 {
+    const IN_STEPS: bool = false;
+
     fn node(self) -> u32 {
         self
     }
@@ -222,6 +227,12 @@ impl<T: Scalar> Storage<T> {
         for group in groups {
             count += group.len();
         }
+        if A::IN_STEPS
+            && count > NARROW
+            && let Some(places) = places_of(groups)
+        {
+            return self.record_op(groups, places, reduction);
+        }
         if let Some((value, partial)) = reduction.uniform() {
             self.columns.push_arguments(groups, count, |_| partial);
             return (self.record([]), value);
@@ -245,20 +256,48 @@ impl<T: Scalar> Storage<T> {
 
     /// Records a node whose partial derivatives are first put together in this slice.
     #[inline(always)]
-    fn record_filled<A: Argument<T>, R: Reduction<T>, const N: usize>(
+    fn record_filled<A: Argument<T>, const N: usize>(
         &self,
         groups: [&[A]; N],
         partials: &mut [T],
-        reduction: R,
+        reduction: impl Reduction<T>,
     ) -> ((u32, bool), T) {
-        let value = if R::OF_FUNCTIONS && partials.len() > FEW {
-            T::compiled_side_by_side(Partials { reduction, out: &mut *partials })
-        } else {
-            reduction.with_partials(partials)
-        };
         let count = partials.len();
+        let value = fill(reduction, partials);
         self.columns.push_arguments(groups, count, |i| partials[i]);
         (self.record([]), value)
+    }
+
+    /// Records a node whose arguments lie at these places.
+    #[inline(always)]
+    fn record_op<A: Argument<T>, const N: usize>(
+        &self,
+        groups: [&[A]; N],
+        places: [Place; N],
+        reduction: impl Reduction<T>,
+    ) -> ((u32, bool), T) {
+        let kept = self.keep(|kept, node| {
+            let partials = kept.record_op(node, places);
+            let value = fill(reduction, partials);
+            let mut partials = partials.iter_mut();
+            for group in groups {
+                for (argument, partial) in group.iter().zip(&mut partials) {
+                    *partial = argument.chained(*partial);
+                }
+            }
+            value
+        });
+        let value = match kept {
+            Ok(value) => {
+                self.has_groups.set(true);
+                value
+            }
+            Err(error) => {
+                self.fault(error);
+                constant(0.0)
+            }
+        };
+        (self.record_variables(1), value)
     }
 
     #[cold]
@@ -356,6 +395,29 @@ impl<T: Scalar> Storage<T> {
             *gradient += earlier;
         }
         self.aside.replace(aside);
+    }
+}
+
+/// Where the nodes of all groups lie, if at equal distances in each.
+#[inline(always)]
+fn places_of<T, A: Argument<T>, const N: usize>(groups: [&[A]; N]) -> Option<[Place; N]> {
+    let mut places = [Place::default(); N];
+    for (place, group) in places.iter_mut().zip(groups) {
+        *place = Place::of_nodes(group.iter().map(|argument| argument.node()))?;
+    }
+    Some(places)
+}
+
+/// The value of an op over many arguments; writes its partial derivatives to `partials`.
+#[inline(always)]
+fn fill<T: Scalar, R: Reduction<T>>(reduction: R, partials: &mut [T]) -> T {
+    if R::OF_FUNCTIONS && partials.len() > FEW {
+        T::compiled_side_by_side(Partials {
+            reduction,
+            out: partials,
+        })
+    } else {
+        reduction.with_partials(partials)
     }
 }
 
