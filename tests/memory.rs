@@ -5,6 +5,7 @@
 
 use burtorch_data::{Batches, Windows};
 use burtorch_gpt::config::{Config, Preset, Settings};
+use burtorch_gpt::memory::Estimate;
 use burtorch_gpt::trainer::Trainer;
 use burtorch_tensor::TensorEngine;
 use burtorch_tests::{Counting, Outcome};
@@ -24,7 +25,8 @@ fn main() -> Outcome {
     the_counters_see_every_thread();
     a_training_step_allocates_nothing()?;
     many_steps_on_two_threads_allocate_the_queue_of_the_pool_only()?;
-    the_peak_does_not_grow_with_the_batch()
+    the_peak_does_not_grow_with_the_batch()?;
+    the_peak_is_the_one_foretold()
 }
 
 fn the_counters_see_every_thread() {
@@ -101,14 +103,13 @@ fn many_steps_on_two_threads_allocate_the_queue_of_the_pool_only() -> Outcome {
     Ok(())
 }
 
-/// The most bytes that a trainer holds, from its making on.
+/// The most bytes that a trainer holds, from its making to the end of a step.
 fn peak(config: &Config, threads: usize) -> Outcome<usize> {
     let tokens = text(5000);
     let windows = Windows::new(&tokens, config.block_size)?;
     let batches = Batches::shuffled(windows, config.batch_size, 1)?;
     let (peak, done) = Counting::peak_of(|| -> Outcome<usize> {
         let mut trainer = Trainer::<TensorEngine<f32>>::new(config, VOCABULARY, threads)?;
-        trainer.step(&batches)?;
         trainer.step(&batches)?;
         Ok(trainer.params().len())
     });
@@ -139,6 +140,45 @@ fn the_peak_does_not_grow_with_the_batch() -> Outcome {
             near(two, one + sequence + gradients),
             "{name}: {one}, {two}"
         );
+    }
+    Ok(())
+}
+
+/// The parts of the estimate that are a trainer's: no program, no text, no evaluation.
+fn foretold(config: &Config, threads: usize) -> Outcome<f64> {
+    let found = Estimate::of(config, VOCABULARY, (0, 0), threads)?;
+    let batch = size_of::<u32>() * 2 * config.batch_size * config.block_size;
+    let weights = found.parameters + found.gradients + found.moments;
+    Ok(weights + found.results + found.way_back + batch as f64)
+}
+
+fn the_peak_is_the_one_foretold() -> Outcome {
+    let mut cases = vec![
+        (
+            config(Preset::Base, |settings| settings.dropout = Some(0.0))?,
+            1,
+        ),
+        (config(Preset::Base, |_| ())?, 1),
+        (
+            config(Preset::Small, |settings| settings.block_size = Some(300))?,
+            1,
+        ),
+    ];
+    for threads in [1, 2] {
+        cases.push((config(Preset::Mini, |_| ())?, threads));
+        cases.push((config(Preset::Small, |_| ())?, threads));
+        for micro_batch in [1, 12] {
+            let small = config(Preset::Small, |settings| {
+                settings.micro_batch = Some(micro_batch)
+            })?;
+            cases.push((small, threads));
+        }
+    }
+    for (config, threads) in cases {
+        let (expected, found) = (foretold(&config, threads)?, peak(&config, threads)? as f64);
+        let off = expected / found - 1.0;
+        let name = format!("{config:?} on {threads} threads: {expected} foretold, {found} found");
+        assert!(off.abs() < 0.1, "{off:.3}: {name}");
     }
     Ok(())
 }

@@ -31,6 +31,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Measure a trained model on text it did not learn
     Eval(EvalArgs),
+    /// Tell what a training run will take: parameters, operations per step, memory; and what the machine offers
+    Info(Box<InfoArgs>),
 }
 
 /// Arguments of `train`.
@@ -114,6 +116,26 @@ pub struct EvalArgs {
     pub json: bool,
 }
 
+/// Arguments of `info`: the settings are those of `train`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Nothing is trained and nothing is written; the text is read for its vocabulary. The memory is the peak_rss_mb that train reports at its end, within a tenth.\n\nExamples:\n  burtorch-gpt info --preset base                      would it fit?\n  burtorch-gpt info --preset base --micro-batch 2 --threads 1 --json\n  burtorch-gpt info --data book.txt --block-size 1024 --embed 256"
+)]
+pub struct InfoArgs {
+    /// The settings of the run.
+    #[command(flatten)]
+    pub settings: Settings,
+    /// TOML file with settings, named as the flags without dashes in front; config.toml of a run is one
+    #[arg(long, value_name = "FILE.toml", help_heading = "Run")]
+    pub config: Option<PathBuf>,
+    /// Threads of the run [default: one per core]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, help_heading = "Run")]
+    pub threads: Option<usize>,
+    /// Print one line of JSON to standard output instead
+    #[arg(long, help_heading = "Run")]
+    pub json: bool,
+}
+
 /// Does what the arguments say.
 ///
 /// # Errors
@@ -124,6 +146,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Train(args) => commands::train::run(args),
         Command::Generate(args) => commands::generate::run(args),
         Command::Eval(args) => commands::eval::run(args),
+        Command::Info(args) => commands::info::run(args),
     }
 }
 

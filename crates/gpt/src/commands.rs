@@ -2,9 +2,11 @@
 
 pub mod eval;
 pub mod generate;
+pub mod info;
 pub mod train;
 
 use std::io::Write;
+use std::path::Path;
 
 use crate::checkpoint::{LoadedModel, load_model};
 use crate::config::{ConfigFile, Record, Settings};
@@ -15,6 +17,24 @@ use crate::{Error, progress};
 /// Threads of this machine that work at the same time.
 fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The number of threads that was asked for, or one for each core.
+fn threads(given: Option<usize>) -> Result<usize, Error> {
+    match given {
+        Some(0) => Err(Error::setting("--threads", "at least 1", 0)),
+        Some(threads) => Ok(threads),
+        None => Ok(available_threads()),
+    }
+}
+
+/// The settings of the flags, over those of the file.
+fn given(flags: &Settings, file: Option<&Path>) -> Result<Settings, Error> {
+    let flags = flags.clone();
+    match file {
+        Some(path) => Ok(flags.over(ConfigFile::load(path)?.settings)),
+        None => Ok(flags),
+    }
 }
 
 /// Prints a line to standard output.

@@ -1,7 +1,9 @@
 //! How much memory the process has taken, and how much a run will take.
 
+use serde::Serialize;
+
 use crate::Error;
-use crate::config::{Config, EngineKind, OptimizerKind};
+use crate::config::{ActivationKind, Config, EngineKind, OptimizerKind, VALIDATION_FRACTION};
 use crate::text::gigabytes;
 
 /// Taken for the memory of a machine that does not say how much it has: more than any that trains on a CPU alone.
@@ -10,15 +12,25 @@ const UNKNOWN_MACHINE: u64 = 1 << 42;
 /// Bytes of a number in training.
 const NUMBER: f64 = 4.0;
 
-/// Numbers of a block's results for each number of a token vector, fitted to the measured peaks of the presets mini and small; and those
-/// that dropout adds.
-const RESULTS: (f64, f64) = (14.0, 4.0);
+/// What the process takes before it trains anything, in bytes: mostly the pages of the program and of the C library that are run
+/// through, 4.5 MB, then the heap of the command line, and what the allocator keeps of buffers that have moved. Measured as the
+/// resident set of runs of the presets on Linux, less the parts below.
+const PROGRAM: f64 = 5.3e6;
+
+/// What every thread at work behind the first takes for itself: stack, and what the allocator keeps for it. Measured likewise.
+const THREAD: f64 = 0.5e6;
 
 /// Bytes that the scalar tape takes for a multiplication with its addition, slopes included; measured on the preset mini.
 const SCALAR_PRODUCT: f64 = 18.0;
 
-/// The most threads that [`burtorch_tensor::Pieces`] puts to work.
-const MOST_THREADS: usize = 4;
+/// Bytes of a parameter as a variable on that tape, with its handles; measured likewise.
+const SCALAR_VARIABLE: f64 = 92.0;
+
+/// The most groups of micro-batches that [`burtorch_tensor::Pieces`] makes, and so the most threads it puts to work.
+const MOST_GROUPS: usize = 4;
+
+/// Numbers that a matrix product copies at a time for each row of its inner dimension, and the most such rows.
+const PANEL: (f64, f64) = (48.0, 1024.0);
 
 /// The largest resident set of this process so far, in bytes: `VmHWM` of `/proc/self/status`.
 ///
@@ -42,24 +54,33 @@ fn bytes_of(table: &str, name: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// The memory that training will take, in bytes: an estimate of its large parts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The memory that training takes at its peak, in bytes, by part: what the largest buffers of a run hold, counted from its settings.
+///
+/// In the formulas a token vector has `C` numbers, `B` windows of `T` tokens make a batch and `M` a micro-batch; there are `L` layers of
+/// `H` heads, `V` symbols, `P` parameters and `N` threads at work. A number has 4 bytes. Groups of micro-batches run in parallel,
+/// four at most, so that more threads find no work.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// `4·P·(2 + moments)`: parameters, their gradients, and what the optimizer remembers; one more gradient for each thread behind the
-    /// first.
+    /// The program itself, about 5 MB and half a MB for every further thread, and the tokens: those of the text, and `2·B·T` of a batch with its targets.
+    pub program_and_tokens: f64,
+    /// `P` numbers.
     pub parameters: f64,
-    /// What the engine keeps of a micro-batch for the way back, on every thread.
-    ///
-    /// On the tensor engine values and gradients of every result: `2·4·(layers·(14·C + H·T) + 3·C + V)` bytes a token, for `C`
-    /// numbers per token vector, `H` heads, blocks of `T` tokens and a vocabulary of `V`; with dropout 18 instead of 14. On the scalar engine
-    /// 18 bytes for every multiplication.
-    pub activations: f64,
-    /// The tokens of the text and of a batch with its targets, `4` bytes each.
-    pub tokens: f64,
+    /// `P` numbers, and `P` on every thread at work for the sums of its groups, unless there is one group alone.
+    pub gradients: f64,
+    /// What the optimizer remembers: nothing or `2·P` numbers.
+    pub moments: f64,
+    /// The results of a micro-batch, `N·M·T·(L·14·C + 3·C + V)` numbers, with dropout `L·16·C + 4·C + V`; and what the kernels keep of them for
+    /// the way back, `L·(2·H + 4) + V + 3`, with GELU `4·C` more for each layer. On the scalar engine 18 bytes for every multiplication and 92 for every parameter.
+    pub results: f64,
+    /// On the way back: the gradients that are needed at one time, `7·C` for each token in the MLP or `2·C + V` at the head, and the working
+    /// memory of kernels.
+    pub way_back: f64,
+    /// What reading the text takes beyond the memory that is free for it as long as training has not begun.
+    pub reading: f64,
 }
 
 impl Estimate {
-    /// For a run under these settings on a text of `tokens` tokens.
+    /// For a run under these settings on a text of `bytes` bytes and `tokens` tokens.
     ///
     /// # Errors
     ///
@@ -67,44 +88,55 @@ impl Estimate {
     pub fn of(
         config: &Config,
         vocab_size: usize,
-        tokens: usize,
+        (bytes, tokens): (usize, usize),
         threads: usize,
     ) -> Result<Self, Error> {
-        let model = config.model(vocab_size);
-        let pieces = config.batch_size.div_ceil(config.micro_batch);
-        let threads = threads.min(MOST_THREADS).min(pieces) as f64;
+        let parameters = NUMBER * config.model(vocab_size).parameter_count()? as f64;
+        let groups = groups(config, tokens);
+        let threads = threads.min(groups) as f64;
+        let sums = if groups == 1 { 0.0 } else { threads };
         let moments = match config.optimizer {
             OptimizerKind::Sgd => 0.0,
             OptimizerKind::Adam | OptimizerKind::Adamw => 2.0,
         };
-        let copies = 2.0 + moments + (threads - 1.0);
-        let [v, t, c, h, layers] = [
-            vocab_size,
-            config.block_size,
-            config.embed,
-            config.heads,
-            config.layers,
-        ]
-        .map(|size| size as f64);
-        let results = match config.dropout {
-            0.0 => RESULTS.0,
-            _ => RESULTS.0 + RESULTS.1,
+        let batch = 2.0 * config.batch_size as f64 * config.block_size as f64;
+        let program = PROGRAM + (threads - 1.0) * THREAD;
+        let (results, way_back) = activations(config, vocab_size, parameters);
+        let training = Self {
+            program_and_tokens: program + NUMBER * (tokens as f64 + batch),
+            parameters,
+            gradients: parameters * (1.0 + sums),
+            moments: parameters * moments,
+            results: threads * results,
+            way_back: threads * way_back,
+            reading: 0.0,
         };
-        let per_token = match config.engine {
-            EngineKind::Tensor => 2.0 * NUMBER * (layers * (results * c + h * t) + 3.0 * c + v),
-            EngineKind::Scalar => SCALAR_PRODUCT * model.flops_per_token() / 6.0,
-        };
+        let free = training.total() - training.program_and_tokens;
+        let reading = (bytes as f64 - free).max(0.0);
         Ok(Self {
-            parameters: NUMBER * model.parameter_count()? as f64 * copies,
-            activations: threads * config.micro_batch as f64 * t * per_token,
-            tokens: 4.0 * (tokens as f64 + 2.0 * config.batch_size as f64 * t),
+            reading,
+            ..training
         })
+    }
+
+    /// Names and sizes of the parts.
+    #[must_use]
+    pub fn parts(&self) -> [(&'static str, f64); 7] {
+        [
+            ("program and tokens", self.program_and_tokens),
+            ("parameters", self.parameters),
+            ("gradients", self.gradients),
+            ("moments", self.moments),
+            ("results", self.results),
+            ("way back", self.way_back),
+            ("reading the text", self.reading),
+        ]
     }
 
     /// All parts together.
     #[must_use]
     pub fn total(&self) -> f64 {
-        self.parameters + self.activations + self.tokens
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
 
     /// Refuses a run that would exhaust the memory of this machine, as an allocation that fails ends the process without a word.
@@ -120,7 +152,8 @@ impl Estimate {
         if self.total() <= limit {
             return Ok(());
         }
-        let flags = if self.parameters > self.activations {
+        let weights = self.parameters + self.gradients + self.moments;
+        let flags = if weights > self.results + self.way_back {
             "--embed and --layers"
         } else {
             "--micro-batch and --batch-size"
@@ -132,6 +165,45 @@ impl Estimate {
         let found = format!("one that needs about {}", gigabytes(self.total()));
         Err(Error::setting(flags, expected, found))
     }
+}
+
+/// Groups of pieces that training or evaluation runs.
+fn groups(config: &Config, tokens: usize) -> usize {
+    let validation = (tokens as f64 * VALIDATION_FRACTION) as usize / config.block_size;
+    let sequences = config.batch_size.max(validation);
+    sequences.div_ceil(config.micro_batch).min(MOST_GROUPS)
+}
+
+/// Bytes of the results of a micro-batch, with what kernels keep of them, and bytes that the way back takes; `parameters` is in bytes too.
+fn activations(config: &Config, vocab_size: usize, parameters: f64) -> (f64, f64) {
+    let [micro_batch, t, c, h, layers, v] = [
+        config.micro_batch,
+        config.block_size,
+        config.embed,
+        config.heads,
+        config.layers,
+        vocab_size,
+    ]
+    .map(|size| size as f64);
+    let tokens = micro_batch * t;
+    if config.engine == EngineKind::Scalar {
+        let products = config.model(vocab_size).flops_per_token() / 6.0;
+        let variables = SCALAR_VARIABLE / NUMBER * parameters;
+        return (variables + SCALAR_PRODUCT * tokens * products, 0.0);
+    }
+    let dropouts = if config.dropout > 0.0 { 1.0 } else { 0.0 };
+    let results = layers * (14.0 + 2.0 * dropouts) * c + (3.0 + dropouts) * c + v;
+    let slopes = match config.activation {
+        ActivationKind::Relu => 0.0,
+        ActivationKind::Gelu => 4.0 * c,
+    };
+    let kept = layers * (2.0 * h + 4.0 + slopes) + v + 3.0;
+    let gradients = (7.0 * c).max(2.0 * c + v);
+    let panel = PANEL.0 * tokens.max(4.0 * c).min(PANEL.1);
+    (
+        NUMBER * tokens * (results + kept),
+        NUMBER * (tokens * (gradients + 4.0 * c) + panel),
+    )
 }
 
 #[cfg(test)]
@@ -167,15 +239,47 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_is_the_written_out_sum() {
-        let found = Estimate::of(&mini(|_| ()), 65, 1000, 2).unwrap();
-        assert_eq!(found.parameters, 4.0 * 46_337.0 * 3.0);
-        let token = 6.0 * (14.0 * 24.0 + 6.0 * 8.0) + 3.0 * 24.0 + 65.0;
-        assert_eq!(found.activations, 2.0 * 16.0 * 8.0 * 8.0 * token);
-        assert_eq!(found.tokens, 4.0 * (1000.0 + 2.0 * 64.0 * 8.0));
+    fn the_parts_are_those_of_the_settings() {
+        let found = Estimate::of(&mini(|_| ()), 65, (9000, 1000), 2).unwrap();
+        let parameters = 4.0 * 46_337.0;
+        assert_eq!(
+            found.program_and_tokens - PROGRAM - THREAD,
+            4.0 * (1000.0 + 2.0 * 64.0 * 8.0)
+        );
+        assert_eq!(
+            (
+                found.parameters,
+                found.gradients,
+                found.moments,
+                found.reading
+            ),
+            (parameters, 3.0 * parameters, 0.0, 0.0)
+        );
+        let token = 6.0 * (14.0 * 24.0 + 2.0 * 6.0 + 4.0) + 3.0 * 24.0 + 2.0 * 65.0 + 3.0;
+        assert_eq!(found.results, 2.0 * 16.0 * 8.0 * 4.0 * token);
         let adam = mini(|settings| settings.optimizer = Some(OptimizerKind::Adam));
-        let adam = Estimate::of(&adam, 65, 1000, 1).unwrap();
-        assert_eq!(adam.parameters, 4.0 * 46_337.0 * 4.0);
+        let adam = Estimate::of(&adam, 65, (9000, 1000), 1).unwrap();
+        assert_eq!(
+            (adam.moments, adam.gradients),
+            (2.0 * parameters, 2.0 * parameters)
+        );
+    }
+
+    #[test]
+    fn a_text_larger_than_training_counts_until_it_is_read() {
+        let found = Estimate::of(&mini(|_| ()), 65, (1 << 30, 1 << 30), 1).unwrap();
+        let total = PROGRAM + 4.0 * f64::from(2 * 64 * 8) + 5.0 * f64::from(1 << 30);
+        assert!((found.total() - total).abs() < 1.0);
+    }
+
+    #[test]
+    fn one_piece_alone_needs_no_second_buffer() {
+        let one = mini(|settings| {
+            settings.batch_size = Some(1);
+            settings.micro_batch = Some(1);
+        });
+        let found = Estimate::of(&one, 65, (100, 100), 4).unwrap();
+        assert_eq!(found.gradients, found.parameters);
     }
 
     #[test]
@@ -189,7 +293,7 @@ mod tests {
             (many, "--micro-batch and --batch-size: expected"),
             (large, "--embed and --layers: expected"),
         ] {
-            let estimate = Estimate::of(&config, 65, 1000, 4).unwrap();
+            let estimate = Estimate::of(&config, 65, (1000, 1000), 4).unwrap();
             let message = estimate.check_within(4e9).unwrap_err().to_string();
             assert!(message.starts_with(flags), "{message}");
             assert!(message.contains("the 4.0 GB of this machine"), "{message}");

@@ -70,15 +70,28 @@ fn given_tokenizer(path: &str) -> Result<Tokenizer, Error> {
     Err(Error::setting("--tokenizer", expected, found))
 }
 
-/// Refuses a run that this machine has no memory for.
-fn check_memory(
+/// The text of a new run, its tokenizer and its tokens.
+pub(crate) fn read(config: &Config) -> Result<(Source, Tokenizer, Corpus), Error> {
+    let source = Source::load(config.data.as_deref())?;
+    let tokenizer = match config.tokenizer.as_str() {
+        "char" => Tokenizer::characters_of(&source.text),
+        path => given_tokenizer(path)?,
+    };
+    let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
+    Ok((source, tokenizer, corpus))
+}
+
+/// The memory that a run on this text will take.
+pub(crate) fn estimate(
     config: &Config,
+    source: &Source,
     tokenizer: &Tokenizer,
     corpus: &Corpus,
     threads: usize,
-) -> Result<(), Error> {
+) -> Result<Estimate, Error> {
     let tokens = corpus.training().len() + corpus.validation().len();
-    Estimate::of(config, tokenizer.size(), tokens, threads)?.check()
+    let size = (source.text.len(), tokens);
+    Estimate::of(config, tokenizer.size(), size, threads)
 }
 
 impl<W: Workspace<f32>> Session<W> {
@@ -99,12 +112,8 @@ impl<W: Workspace<f32>> Session<W> {
     }
 
     fn start(mut config: Config, out: Option<&Path>, threads: usize) -> Result<Self, Error> {
-        let source = Source::load(config.data.as_deref())?;
-        let tokenizer = match config.tokenizer.as_str() {
-            "char" => Tokenizer::characters_of(&source.text),
-            path => given_tokenizer(path)?,
-        };
-        let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
+        let (source, tokenizer, corpus) = read(&config)?;
+        estimate(&config, &source, &tokenizer, &corpus, threads)?.check()?;
         let record = Record {
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             data_hash: source.fingerprint(),
@@ -112,7 +121,6 @@ impl<W: Workspace<f32>> Session<W> {
         };
         config.data = source.path;
         drop(source.text); // training needs the room
-        check_memory(&config, &tokenizer, &corpus, threads)?;
         let trainer = Trainer::new(&config, tokenizer.size(), threads)?;
 
         let settings = ConfigFile::text(&config, &record)?;
@@ -165,8 +173,8 @@ impl<W: Workspace<f32>> Session<W> {
         }
         let tokenizer = Tokenizer::load(&directory.tokenizer())?;
         let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
-        drop(source.text);
-        check_memory(&config, &tokenizer, &corpus, threads)?;
+        estimate(&config, &source, &tokenizer, &corpus, threads)?.check()?;
+        drop(source.text); // training needs the room
         let mut trainer = Trainer::new(&config, tokenizer.size(), threads)?;
         trainer.restore(|model, params, optimizer| {
             checkpoint::load_state(

@@ -20,6 +20,11 @@ pub(crate) fn gigabytes(bytes: f64) -> String {
     format!("{:.1} GB", bytes / 1e9)
 }
 
+/// A number of bytes in units of 10⁶.
+pub(crate) fn megabytes(bytes: f64) -> String {
+    format!("{:.1} MB", bytes / 1e6)
+}
+
 /// A learning rate in as few characters as tell it.
 pub(crate) fn rate(rate: f64) -> String {
     match rate {

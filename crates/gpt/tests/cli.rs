@@ -436,3 +436,40 @@ fn help_shows_defaults_and_examples() {
     }
     assert!(desk.done("--version").starts_with("burtorch-gpt 0."));
 }
+
+#[test]
+fn info_foretells_what_train_takes() {
+    let desk = Desk::new();
+    let flags = "--preset mini --micro-batch 64 --threads 1 --json";
+    let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+    let info = read(desk.done(&format!("info {flags}")));
+    assert_eq!(info["params"], 46_141);
+    assert_eq!(info["threads"], 1);
+    assert!(info["flops_per_step"].as_f64().unwrap() > 1e8);
+    let parts = info["memory_bytes"].as_object().unwrap().values();
+    let sum: f64 = parts.map(|bytes| bytes.as_f64().unwrap()).sum();
+    let foretold = info["peak_rss_mb"].as_f64().unwrap();
+    assert!((sum / 1e6 - foretold).abs() < 1e-9);
+    assert!(desk.listing().is_empty());
+
+    let train = read(desk.done(&format!("train --out a --steps 2 {flags}")));
+    if let Some(found) = train["peak_rss_mb"].as_f64() {
+        // In a build with debugging aids the program itself is larger than the one the estimate was made for.
+        assert!((foretold / found - 1.0).abs() < 0.3, "{foretold} {found}");
+    }
+    let table = desk.done("info --config a/config.toml");
+    assert!(
+        table.contains(": 46,141 parameters") && table.contains("together"),
+        "{table}"
+    );
+}
+
+#[test]
+fn info_refuses_what_train_refuses() {
+    let desk = Desk::new();
+    desk.fails("info --heads 5", 2, &["--heads", "--embed 128"]);
+    desk.fails("info --threads 0", 2, &["--threads", "at least 1"]);
+    desk.fails("info --data none.txt", 1, &["none.txt"]);
+    desk.write("short.txt", "ab");
+    desk.fails("info --data short.txt", 1, &["short.txt"]);
+}

@@ -30,6 +30,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod buffer;
 mod context;
 mod element;
 mod engine;
@@ -48,6 +49,7 @@ pub use engine::{
     Engine, ScalarEngine, ScalarPass, ScalarRef, TensorEngine, TensorPass, TensorRef, Workspace,
 };
 pub use error::{Error, Result};
+pub use kernels::dispatch::simd_level;
 pub use op::{Op, Run, Scratch, View};
 pub use oracle::{OpCheck, check_op};
 pub use parallel::Pieces;

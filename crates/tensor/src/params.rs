@@ -2,6 +2,7 @@
 
 use ndarray::{ArrayViewD, ArrayViewMutD};
 
+use crate::buffer::reserve;
 use crate::error::check_len;
 use crate::{Element, Error, Result, Shape};
 
@@ -68,7 +69,7 @@ impl<T: Element> Params<T> {
     /// Appends a tensor.
     ///
     /// # Errors
-    /// [`Error::DuplicateName`], or [`Error::Length`] if `values` does not fit the shape.
+    /// [`Error::DuplicateName`], [`Error::Length`] if `values` does not fit the shape, [`Error::OutOfMemory`].
     pub fn add(&mut self, name: impl Into<String>, shape: Shape, values: &[T]) -> Result<ParamId> {
         let name = name.into();
         check_len(&name, shape.len(), values.len())?;
@@ -84,6 +85,8 @@ impl<T: Element> Params<T> {
             index: self.table.len(),
             fingerprint: entry.fingerprint(),
         };
+        let len = self.values.len() + values.len();
+        reserve(&mut self.values, len)?;
         self.values.extend_from_slice(values);
         self.table.push(entry);
         self.ids.push(id);

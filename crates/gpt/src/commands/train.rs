@@ -4,10 +4,10 @@ use std::path::Path;
 
 use burtorch_tensor::{ScalarEngine, TensorEngine, Workspace};
 
-use super::{available_threads, print, print_json, program};
+use super::{given, print, print_json, program, threads};
 use crate::Error;
 use crate::cli::TrainArgs;
-use crate::config::{ConfigFile, EngineKind, Settings};
+use crate::config::EngineKind;
 use crate::plan::Plan;
 use crate::progress::{Progress, note};
 use crate::run_directory::{RUNS, RunDirectory};
@@ -20,7 +20,7 @@ use crate::text::{grouped, quoted, rate};
 ///
 /// Whatever is wrong with settings, files or numbers; see [`Session`].
 pub fn run(args: &TrainArgs) -> Result<(), Error> {
-    let given = given(args)?;
+    let given = given(&args.settings, args.config.as_deref())?;
     let out = args.out.as_deref();
     let plan = if args.resume {
         Plan::resumed(&given, existing(out)?)
@@ -40,25 +40,8 @@ pub fn run(args: &TrainArgs) -> Result<(), Error> {
     }
 }
 
-/// The settings of the flags, over those of the file.
-fn given(args: &TrainArgs) -> Result<Settings, Error> {
-    let flags = args.settings.clone();
-    match &args.config {
-        Some(path) => Ok(flags.over(ConfigFile::load(path)?.settings)),
-        None => Ok(flags),
-    }
-}
-
 fn existing(out: Option<&Path>) -> Result<RunDirectory, Error> {
     out.map_or_else(|| RunDirectory::newest(Path::new(RUNS)), RunDirectory::open)
-}
-
-fn threads(given: Option<usize>) -> Result<usize, Error> {
-    match given {
-        Some(0) => Err(Error::setting("--threads", "at least 1", 0)),
-        Some(threads) => Ok(threads),
-        None => Ok(available_threads()),
-    }
 }
 
 fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::buffer::grow;
 use crate::error::{check_finite, check_len};
 use crate::{
     Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Shape, View,
@@ -376,21 +377,6 @@ fn reserve<T: Element>(buffer: &mut Vec<T>, used: &mut usize, len: usize) -> Res
     grow(buffer, end)?;
     *used = end;
     Ok(start..start + len)
-}
-
-/// Lengthens a buffer to at least `len` numbers. Its capacity grows by at least an eighth: little is taken in vain, and a
-/// pass of many small results still copies no number more than nine times on average.
-fn grow<T: Element>(buffer: &mut Vec<T>, len: usize) -> Result<()> {
-    if buffer.capacity() < len {
-        let numbers = len - buffer.len();
-        buffer
-            .try_reserve_exact(numbers.max(buffer.capacity() / 8))
-            .map_err(|_| Error::OutOfMemory { numbers })?;
-    }
-    if buffer.len() < len {
-        buffer.resize(len, T::ZERO);
-    }
-    Ok(())
 }
 
 /// The tensors with these slots; the unused rest repeats the first.

@@ -35,6 +35,25 @@ macro_rules! kernel {
 
 pub(crate) use kernel;
 
+/// The instructions that kernels use on this machine: the best level it has of `avx512`, `avx2`, `neon` and `portable`.
+#[must_use]
+pub fn simd_level() -> &'static str {
+    struct Width;
+    impl pulp::WithSimd for Width {
+        type Output = usize;
+        fn with_simd<S: pulp::Simd>(self, _: S) -> usize {
+            size_of::<S::f32s>() / size_of::<f32>()
+        }
+    }
+    // The levels differ in the f32 that a vector holds.
+    match pulp::Arch::new().dispatch(Width) {
+        16 => "avx512",
+        8 => "avx2",
+        4 => "neon",
+        _ => "portable",
+    }
+}
+
 /// The machine's SIMD level.
 #[cfg(not(test))]
 #[inline(always)]

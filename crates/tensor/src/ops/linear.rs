@@ -138,9 +138,11 @@ impl<const N: usize> Op<N> for Linear {
         mut dx: [Option<&mut [T]>; N],
     ) {
         let (rows, inputs, outputs) = (x[0].shape.rows(), x[0].shape.last(), x[1].shape.rows());
-        let (scratch, panel) = run
-            .scratch
-            .take_two(rows * outputs, panel_len(rows.max(outputs)));
+        let slopes = match self.activation {
+            Activation::Identity => 0,
+            _ => rows * outputs,
+        };
+        let (scratch, panel) = run.scratch.take_two(slopes, panel_len(rows.max(outputs)));
         let dz = match self.activation {
             Activation::Identity => dy,
             Activation::Relu => {
