@@ -3,7 +3,7 @@
 
 use burtorch_core::lanes::Lanes;
 use burtorch_core::program::{Evaluator, Symbol};
-use burtorch_core::{Dual, Error, Float, Program, Scalar, Tape, Var, hvp};
+use burtorch_core::{Dual, Error, Float, Program, Scalar, Tape, hvp};
 
 /// Runs a generic test for both float types.
 macro_rules! both {
@@ -304,23 +304,6 @@ fn constants_stand_on_either_side<F: Float>() {
     let program = Program::record(1, |x| 2.0 * x[0] + 1.0 / x[0] - (3.0 - x[0])).unwrap();
     let found = at(&mut program.evaluator(), &[4.0]);
     assert_eq!(found, (9.25, vec![3.0 - 1.0 / 16.0]));
-}
-
-/// A program evaluated on the variables of a tape is recorded there: its gradient has a gradient.
-#[test]
-fn a_program_on_a_tape_gives_second_derivatives() {
-    let program = Program::record(2, |x| x[0] * x[0] * x[1].sin() + x[0].exp() * x[1]).unwrap();
-    let tape = Tape::new();
-    let (a, b) = (tape.var(0.7), tape.var(-1.3));
-    let mut evaluator = Evaluator::<Var<'_, f64>>::new(&program);
-    let (value, gradient) = evaluator.value_and_gradient(&[a, b]).unwrap();
-    assert_eq!(
-        value.value(),
-        0.7 * 0.7 * (-1.3_f64).sin() + 0.7_f64.exp() * -1.3
-    );
-    gradient[0].backward().unwrap();
-    assert!((a.grad().unwrap() - (2.0 * (-1.3_f64).sin() + 0.7_f64.exp() * -1.3)).abs() < 1e-14);
-    assert!((b.grad().unwrap() - (1.4 * (-1.3_f64).cos() + 0.7_f64.exp())).abs() < 1e-14);
 }
 
 /// A program evaluated on symbols becomes part of another program.
