@@ -808,7 +808,7 @@ fn a_wrong_op_is_noticed() {
         .unwrap();
     let plain = faults_of_case::<f64>(0, case, tape_with_a_wrong_op);
     assert_eq!(plain, ["at [3.0]: expected [3.0] [1.0], found [3.0] [3.0]"]);
-    // Once in each lane that the row stands in: 4 lanes, 3 rows, 3 times.
+    // Three rows in four lanes, rotated three times: each row stands in four lanes.
     assert_eq!(
         faults_of_case::<Lanes<f64, 4>>(0, case, tape_with_a_wrong_op),
         vec![plain[0].clone(); 4]
