@@ -24,6 +24,7 @@ const JOBS_PER_BLOCK: usize = 31;
 fn main() -> Outcome {
     the_counters_see_every_thread();
     a_training_step_allocates_nothing()?;
+    a_recomputed_step_allocates_nothing()?;
     many_steps_on_two_threads_allocate_the_queue_of_the_pool_only()?;
     the_peak_does_not_grow_with_the_batch()?;
     the_peak_is_the_one_foretold()
@@ -59,6 +60,14 @@ fn text(tokens: usize) -> Vec<u32> {
     (0..tokens as u64).map(|i| random(i) as u32).collect()
 }
 
+/// A model with many blocks, which are computed again on the way back.
+fn recomputed() -> Outcome<Config> {
+    config(Preset::Small, |settings| {
+        settings.layers = Some(12);
+        settings.recompute = Some(true);
+    })
+}
+
 /// Makes steps, and hands the calls of the allocator in each of them to `check`.
 fn train(config: &Config, threads: usize, steps: usize, mut check: impl FnMut(usize)) -> Outcome {
     let tokens = text(5000);
@@ -88,6 +97,13 @@ fn a_training_step_allocates_nothing() -> Outcome {
             assert_eq!(calls[1..], [0, 0], "{name} on {threads} threads");
         }
     }
+    Ok(())
+}
+
+fn a_recomputed_step_allocates_nothing() -> Outcome {
+    let mut calls = Vec::with_capacity(4);
+    train(&recomputed()?, 1, 3, |found| calls.push(found))?;
+    assert_eq!(calls[1..], [0, 0]);
     Ok(())
 }
 
@@ -164,6 +180,7 @@ fn the_peak_is_the_one_foretold() -> Outcome {
             1,
         ),
     ];
+    cases.push((recomputed()?, 1));
     for threads in [1, 2] {
         cases.push((config(Preset::Mini, |_| ())?, threads));
         cases.push((config(Preset::Small, |_| ())?, threads));

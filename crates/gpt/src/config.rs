@@ -56,6 +56,8 @@ pub struct Config {
     pub batch_size: usize,
     /// Sequences that one thread works on at a time.
     pub micro_batch: usize,
+    /// Whether blocks are computed again on the way back.
+    pub recompute: bool,
     /// Tokens the model looks back on.
     pub block_size: usize,
     /// Transformer blocks.
@@ -125,6 +127,7 @@ impl Config {
             micro_batch: given
                 .micro_batch
                 .unwrap_or(base.micro_batch.min(batch_size.max(1))),
+            recompute: given.recompute.unwrap_or(false),
             block_size: given.block_size.unwrap_or(model.block_size),
             layers: given.layers.unwrap_or(model.layers),
             heads: given.heads.unwrap_or(model.heads),

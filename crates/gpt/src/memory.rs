@@ -70,7 +70,7 @@ pub struct Estimate {
     /// What the optimizer remembers: nothing or `2·P` numbers.
     pub moments: f64,
     /// The results of a micro-batch, `N·M·T·(L·14·C + 3·C + V)` numbers, with dropout `L·16·C + 4·C + V`; and what the kernels keep of them for
-    /// the way back, `L·(2·H + 4) + V + 3`, with GELU `4·C` more for each layer. On the scalar engine 18 bytes for every multiplication and 92 for every parameter.
+    /// the way back, `L·(2·H + 4) + V + 3`, with GELU `4·C` more for each layer. With `--recompute` that of one layer, and `L·C`. On the scalar engine 18 bytes for every multiplication and 92 for every parameter.
     pub results: f64,
     /// On the way back: the gradients that are needed at one time, `7·C` for each token in the MLP or `2·C + V` at the head, and the working
     /// memory of kernels.
@@ -192,12 +192,17 @@ fn activations(config: &Config, vocab_size: usize, parameters: f64) -> (f64, f64
         return (variables + SCALAR_PRODUCT * tokens * products, 0.0);
     }
     let dropouts = if config.dropout > 0.0 { 1.0 } else { 0.0 };
-    let results = layers * (14.0 + 2.0 * dropouts) * c + (3.0 + dropouts) * c + v;
+    // Recomputed, all blocks keep their result, and one at a time all that is within.
+    let (open, closed) = match config.recompute {
+        true => (1.0, layers),
+        false => (layers, 0.0),
+    };
+    let results = (open * (14.0 + 2.0 * dropouts) + closed + 3.0 + dropouts) * c + v;
     let slopes = match config.activation {
         ActivationKind::Relu => 0.0,
         ActivationKind::Gelu => 4.0 * c,
     };
-    let kept = layers * (2.0 * h + 4.0 + slopes) + v + 3.0;
+    let kept = open * (2.0 * h + 4.0 + slopes) + v + 3.0;
     let gradients = (7.0 * c).max(2.0 * c + v);
     let panel = PANEL.0 * tokens.max(4.0 * c).min(PANEL.1);
     (

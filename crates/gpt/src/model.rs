@@ -8,7 +8,7 @@ mod config;
 
 use burtorch_nn::{
     Block, BlockConfig, Builder, Dropout, Embedding, Init, Layer, LayerNorm, Linear, LinearConfig,
-    PositionEmbedding,
+    PositionEmbedding, Recomputed,
 };
 use burtorch_tensor::ops::CrossEntropy;
 use burtorch_tensor::{Element, Engine, Indices, Params};
@@ -27,6 +27,7 @@ pub struct Gpt {
     blocks: Vec<Block>,
     final_norm: LayerNorm,
     head: Linear,
+    recompute: bool,
 }
 
 impl Gpt {
@@ -61,7 +62,14 @@ impl Gpt {
             blocks,
             final_norm,
             head,
+            recompute: false,
         })
+    }
+
+    /// This model, of whose blocks only results are kept if `recompute` says so ([`Recomputed`]). Nothing else changes.
+    #[must_use]
+    pub fn with_recompute(self, recompute: bool) -> Gpt {
+        Gpt { recompute, ..self }
     }
 
     /// The settings of the model.
@@ -87,9 +95,17 @@ impl Gpt {
         let x = self.token_embedding.forward(e, tokens, sequences)?; // [B, T, C]
         let x = self.position_embedding.forward(e, x)?; //              [B, T, C]
         let x = self.dropout.forward(e, x)?; //                         [B, T, C]
-        let x = self.blocks.forward(e, x)?; //                          [B, T, C]
+        let x = self.blocks(e, x)?; //                                  [B, T, C]
         let x = self.final_norm.forward(e, x)?; //                      [B, T, C]
         Ok(self.head.forward(e, x)?) //                                 [B, T, V]
+    }
+
+    fn blocks<E: Engine>(&self, e: &mut E, x: E::Tensor) -> Result<E::Tensor, Error> {
+        if !self.recompute {
+            return Ok(self.blocks.forward(e, x)?);
+        }
+        let mut blocks = self.blocks.iter().cloned().map(Recomputed);
+        Ok(blocks.try_fold(x, |x, block| block.forward(e, x))?)
     }
 
     /// The mean over all positions of `−ln p(target)`, in nats per token.

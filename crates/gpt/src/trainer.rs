@@ -59,7 +59,8 @@ impl<W: Workspace<f32>> Trainer<W> {
         config.validate()?;
         let mut params = Params::new();
         let seed = derive_seed(config.seed, "initialisation");
-        let model = Gpt::new(&config.model(vocab_size), &mut params, seed)?;
+        let model = Gpt::new(&config.model(vocab_size), &mut params, seed)?
+            .with_recompute(config.recompute);
         Ok(Self {
             model,
             gradients: vec![0.0; params.len()],
@@ -344,6 +345,31 @@ mod tests {
                 "{threads} threads"
             );
         }
+    }
+
+    #[test]
+    fn recomputing_keeps_every_bit() {
+        let config = |recompute| {
+            config(|settings| {
+                settings.layers = Some(3);
+                settings.micro_batch = Some(2);
+                settings.dropout = Some(0.2);
+                settings.recompute = Some(recompute);
+            })
+        };
+        let (plain, again) = (config(false), config(true));
+        assert_eq!(
+            run::<TensorEngine<f32>>(&again, 1),
+            run::<TensorEngine<f32>>(&plain, 1)
+        );
+        assert_eq!(
+            run::<TensorEngine<f32>>(&again, 2),
+            run::<TensorEngine<f32>>(&plain, 1)
+        );
+        assert_eq!(
+            run::<ScalarEngine<f32>>(&again, 1),
+            run::<ScalarEngine<f32>>(&plain, 1)
+        );
     }
 
     #[test]

@@ -73,6 +73,7 @@ mod layer;
 mod linear;
 mod mlp;
 mod norm;
+mod recomputed;
 pub mod sequential;
 #[cfg(test)]
 mod testing;
@@ -87,3 +88,4 @@ pub use layer::Layer;
 pub use linear::{Linear, LinearConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use norm::LayerNorm;
+pub use recomputed::Recomputed;

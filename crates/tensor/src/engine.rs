@@ -44,6 +44,21 @@ pub trait Engine {
         x: [Self::Tensor; N],
     ) -> Result<Self::Tensor>;
 
+    /// Runs a part of the model of which only the result is needed later: an engine may forget all else, and run the part again on
+    /// the way back (Chen et al., *Training deep nets with sublinear memory cost*, 2016). Results and gradients have the bits of
+    /// an ordinary run.
+    ///
+    /// The tensor engine forgets. The scalar engine, whose tape is one recording, runs the part as any other.
+    ///
+    /// # Errors
+    /// Those of the part.
+    fn recompute<S: Segment>(&mut self, segment: S, x: Self::Tensor) -> Result<Self::Tensor>
+    where
+        Self: Sized,
+    {
+        segment.run(self, x)
+    }
+
     /// The shape of a tensor.
     ///
     /// # Errors
@@ -82,6 +97,15 @@ pub trait Engine {
 
     /// Whether dropout is active in this pass.
     fn training(&self) -> bool;
+}
+
+/// A part of a model that can be run again: a function of one tensor, parameters and the pass's context.
+pub trait Segment: Send + 'static {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What the ops it is made of refuse.
+    fn run<E: Engine>(&self, e: &mut E, x: E::Tensor) -> Result<E::Tensor>;
 }
 
 /// The memory of an engine, kept from step to step; a pass borrows it.

@@ -46,7 +46,8 @@ mod shape;
 pub use context::{Context, Indices};
 pub use element::Element;
 pub use engine::{
-    Engine, ScalarEngine, ScalarPass, ScalarRef, TensorEngine, TensorPass, TensorRef, Workspace,
+    Engine, ScalarEngine, ScalarPass, ScalarRef, Segment, TensorEngine, TensorPass, TensorRef,
+    Workspace,
 };
 pub use error::{Error, Result};
 pub use kernels::dispatch::simd_level;

@@ -51,6 +51,9 @@ pub struct Settings {
     /// Sequences a thread works on at a time; changes memory and speed, and results by rounding only (and dropout masks) [default: mini 16, small 3, base 1]
     #[arg(long, value_name = "SEQUENCES", value_parser = whole::<usize>, allow_negative_numbers = true, help_heading = "Training")]
     pub micro_batch: Option<usize>,
+    /// Keep of each block its result only and compute it again on the way back: for long contexts much less memory, a third more time, the same bits
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Training")]
+    pub recompute: Option<bool>,
     /// What computes the gradients: kernels on tensors, or every operation on the scalar tape (slow) [default: tensor]
     #[arg(long, help_heading = "Training")]
     pub engine: Option<EngineKind>,
@@ -117,6 +120,7 @@ impl Settings {
             steps: self.steps.or(lower.steps),
             batch_size: self.batch_size.or(lower.batch_size),
             micro_batch: self.micro_batch.or(lower.micro_batch),
+            recompute: self.recompute.or(lower.recompute),
             engine: self.engine.or(lower.engine),
             seed: self.seed.or(lower.seed),
             optimizer: self.optimizer.or(lower.optimizer),
@@ -173,6 +177,7 @@ mod tests {
             steps: Some(6),
             batch_size: Some(7),
             micro_batch: Some(8),
+            recompute: Some(true),
             engine: Some(EngineKind::Scalar),
             seed: Some(9),
             optimizer: Some(OptimizerKind::Adam),

@@ -6,6 +6,7 @@
 //! that are there, so that from the second pass on nothing is allocated.
 
 mod room;
+mod segment;
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -14,10 +15,11 @@ use std::ops::Range;
 use crate::buffer::grow;
 use crate::error::{check_finite, check_len};
 use crate::{
-    Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Shape, View,
-    Workspace,
+    Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Segment, Shape,
+    View, Workspace,
 };
 use room::Room;
+use segment::{Again, Hidden};
 
 /// The largest number of inputs of one op.
 const MAX_INPUTS: usize = 4;
@@ -134,8 +136,28 @@ impl<T: Element, O: Op<N>, const N: usize> Kernel<T> for Bound<O, N> {
     }
 }
 
+/// What made a result.
+enum Work<T> {
+    Op(Box<dyn Kernel<T>>),
+    /// A part of the model whose own results are forgotten; it is absent while it runs again.
+    Segment(Option<Box<dyn Again<T>>>),
+}
+
+impl<T> Work<T> {
+    /// The op.
+    ///
+    /// # Panics
+    /// For a segment, which the sweep takes another way.
+    fn op(&self) -> &dyn Kernel<T> {
+        match self {
+            Work::Op(kernel) => kernel.as_ref(),
+            Work::Segment(_) => unreachable!("a segment has no kernel"),
+        }
+    }
+}
+
 struct Node<T> {
-    kernel: Box<dyn Kernel<T>>,
+    work: Work<T>,
     inputs: [usize; MAX_INPUTS],
     arity: usize,
     output: usize,
@@ -150,6 +172,8 @@ pub struct TensorEngine<T> {
     /// Nodes of this pass, then left-overs of the pass before that wait for reuse.
     nodes: Vec<Node<T>>,
     used_nodes: usize,
+    /// Memory for the nodes of a segment while it runs.
+    spare_nodes: Vec<Node<T>>,
     values: Vec<T>,
     used_values: usize,
     saved: Vec<T>,
@@ -168,6 +192,7 @@ impl<T: Element> TensorEngine<T> {
             bound: Vec::new(),
             nodes: Vec::new(),
             used_nodes: 0,
+            spare_nodes: Vec::new(),
             values: Vec::new(),
             used_values: 0,
             saved: Vec::new(),
@@ -237,13 +262,17 @@ impl<T: Element> TensorEngine<T> {
         match self.nodes.get_mut(self.used_nodes) {
             Some(node) => {
                 (node.inputs, node.arity, node.output, node.saved) = (inputs, N, output, saved);
-                match node.kernel.as_any_mut().downcast_mut::<Bound<O, N>>() {
+                let kernel = match &mut node.work {
+                    Work::Op(kernel) => kernel.as_any_mut().downcast_mut::<Bound<O, N>>(),
+                    Work::Segment(_) => None,
+                };
+                match kernel {
                     Some(kernel) => kernel.0 = op,
-                    None => node.kernel = Box::new(Bound(op)),
+                    None => node.work = Work::Op(Box::new(Bound(op))),
                 }
             }
             None => self.nodes.push(Node {
-                kernel: Box::new(Bound(op)),
+                work: Work::Op(Box::new(Bound(op))),
                 inputs,
                 arity: N,
                 output,
@@ -262,7 +291,7 @@ impl<T: Element> TensorEngine<T> {
             context,
             scratch: &mut self.scratch,
         };
-        node.kernel.forward(
+        node.work.op().forward(
             &mut run,
             &x[..node.arity],
             &mut after[..output.len()],
@@ -319,7 +348,7 @@ impl<T: Element> TensorEngine<T> {
         let [a, b, c, d] = ranges(Slot::gradient_range);
         let node_number = node;
         let node = &self.nodes[node];
-        let (name, output) = (node.kernel.name(), &self.slots[node.output]);
+        let (kernel, output) = (node.work.op(), &self.slots[node.output]);
 
         let [a, b, c, d, dy] = self
             .gradients
@@ -346,15 +375,14 @@ impl<T: Element> TensorEngine<T> {
             context,
             scratch: &mut self.scratch,
         };
-        node.kernel
-            .backward(&mut run, &x[..node.arity], result, &mut dx[..node.arity]);
+        kernel.backward(&mut run, &x[..node.arity], result, &mut dx[..node.arity]);
 
         let finite = |part: &[T]| part.iter().all(|g| g.is_finite());
         for i in (0..arity).filter(|&i| context.find_non_finite && wanted[i]) {
             let arena = &self.gradients[self.slots[inputs[i]].gradient_range()];
             if !(finite(arena) && finite(&gradients[in_params[i].clone()])) {
                 return Err(Error::NonFinite {
-                    op: name,
+                    op: kernel.name(),
                     node: node_number,
                     phase: "backward",
                 });
@@ -497,6 +525,26 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         Ok(y)
     }
 
+    fn recompute<S: Segment>(&mut self, segment: S, x: TensorRef<'a>) -> Result<TensorRef<'a>> {
+        let input = self.engine.slot(x)?;
+        let segment = Hidden(segment);
+        let (start, nodes) = self.engine.enter();
+        let done = segment.run(self, input);
+        let engine = &mut *self.engine;
+        let result = done.map(|y| engine.slots[y]);
+        if let Ok(result) = &result {
+            engine
+                .values
+                .copy_within(result.arena_range(), start.values);
+        }
+        engine.leave(&start, nodes);
+        let result = result?;
+        let place = Place::Arena(engine.reserve_value(result.shape.len())?);
+        let y = engine.push_slot(Slot { place, ..result });
+        engine.push_segment(segment, input, y.index);
+        Ok(y)
+    }
+
     fn shape(&self, x: TensorRef<'a>) -> Result<Shape> {
         Ok(self.engine.slots[self.engine.slot(x)?].shape)
     }
@@ -535,19 +583,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         engine.slots.iter_mut().for_each(|s| s.gradient = None);
         engine.reserve_gradient(root)?;
         engine.gradients[engine.slots[root].gradient_range()].copy_from_slice(seed);
-        for node in (0..engine.used_nodes).rev() {
-            let output = engine.nodes[node].output;
-            let Slot {
-                gradient,
-                wants_gradient,
-                ..
-            } = engine.slots[output];
-            if wants_gradient && gradient.is_some() {
-                engine.run_backward(node, self.params.values(), gradients, self.context)?;
-                engine.free_gradient(output);
-            }
-        }
-        Ok(())
+        self.sweep(gradients)
     }
 
     fn training(&self) -> bool {
