@@ -69,7 +69,7 @@ fn info(config: &Config, threads: usize) -> Result<Info, Error> {
 }
 
 fn describe(config: &Config, found: &Info) -> String {
-    let line = |name: &str, text: String| format!("{name:18}{text:>12}\n");
+    let line = |name: &str, text: String| format!("{name:22}{text:>12}\n");
     let parts = found.memory_bytes.parts();
     let memory: String = parts
         .iter()
@@ -79,7 +79,7 @@ fn describe(config: &Config, found: &Info) -> String {
     let head = format!(
         "model     {} layers, {} heads, embedding {}, block {}, vocabulary of {}: {} parameters\n\
          step      {} sequences, {} at a time, {} tokens: {:.3} GFLOP\n\
-         machine   {} cores, {} instructions; {} threads\n\
+         machine   {} cores, {} instructions; threads of the run: {}\n\
          memory    at the peak of training\n",
         config.layers,
         config.heads,
