@@ -31,8 +31,11 @@ pub struct Gpt {
 }
 
 impl Gpt {
-    /// Adds the parameters of a model to a store, drawn from `seed`: weights and embeddings [`Init::GPT2`], the two weights
-    /// of each block that write into the residual stream [`Init::gpt2_residual`], gains 1, biases 0.
+    /// Adds the parameters of a model to a store, drawn from `seed`: embeddings and the head [`Init::GPT2`], the two weights
+    /// of each block that read the residual stream [`Init::LecunNormal`], the two that write into it [`Init::gpt2_residual`], gains 1,
+    /// biases 0.
+    ///
+    /// GPT-2 draws the readers with its 0.02 too, which suits its 768 numbers per token; at 128 they learn slowly from there.
     ///
     /// # Errors
     /// As [`ModelConfig::validate`]; [`Error::Tensor`] if the store has parameters of these names or memory is short.
@@ -140,7 +143,7 @@ fn block_config(config: &ModelConfig) -> BlockConfig {
         dropout: config.dropout,
         bias: config.bias,
         qkv_bias: config.qkv_bias,
-        init: Init::GPT2,
+        init: Init::LecunNormal,
         residual_init: Init::gpt2_residual(config.layers),
     }
 }
@@ -415,8 +418,8 @@ mod tests {
         let mut params = Params::new();
         Gpt::new(&config, &mut params, 1)?;
         for (name, expected) in [
-            ("blocks.0.attention.qkv.weight", 0.02),
-            ("blocks.0.mlp.expand.weight", 0.02),
+            ("blocks.0.attention.qkv.weight", 1.0 / 8.0), // √64
+            ("blocks.0.mlp.expand.weight", 1.0 / 8.0),
             ("blocks.0.attention.projection.weight", 0.02 / 4.0), // √(2·8)
             ("blocks.7.mlp.contract.weight", 0.02 / 4.0),
         ] {

@@ -28,6 +28,9 @@ pub enum Init {
         /// Largest absolute value.
         bound: f64,
     },
+    /// `N(0, 1/I)`: LeCun, Bottou, Orr and Müller, *Efficient backprop*, 1998, eq. 16. Keeps the variance forward where
+    /// nothing follows that changes it, as in what reads a normalised vector.
+    LecunNormal,
     /// `N(0, 2/(I + O))`: Glorot and Bengio, *Understanding the difficulty of training deep feedforward neural
     /// networks*, 2010, eq. 12. Keeps variances about equal forward and backward where the activation is near the
     /// identity around 0 (tanh).
@@ -91,7 +94,7 @@ impl Init {
         let mut rng = stream(seed, name);
         match self {
             Init::Constant(_) => collect(shape, || scale),
-            Init::Normal { .. } | Init::XavierNormal | Init::KaimingNormal => {
+            Init::Normal { .. } | Init::LecunNormal | Init::XavierNormal | Init::KaimingNormal => {
                 collect(shape, || {
                     scale * Distribution::<f64>::sample(&StandardNormal, &mut rng)
                 })
@@ -113,6 +116,7 @@ impl Init {
             Init::Constant(value) => checked("constant", value, f64::NEG_INFINITY),
             Init::Normal { std } => checked("standard deviation", std, 0.0),
             Init::Uniform { bound } => checked("bound", bound, 0.0),
+            Init::LecunNormal => Ok((1.0 / inputs).sqrt()),
             Init::XavierNormal => Ok((2.0 / both).sqrt()),
             Init::XavierUniform => Ok((6.0 / both).sqrt()),
             Init::KaimingNormal => Ok((2.0 / inputs).sqrt()),
@@ -220,6 +224,7 @@ mod tests {
             (Init::Uniform { bound: 3.0 }, 3f64.sqrt()),
             (Init::GPT2, 0.02),
             (Init::gpt2_residual(6), 0.02 / 12f64.sqrt()),
+            (Init::LecunNormal, (1.0 / inputs).sqrt()),
             (Init::XavierNormal, (2.0 / (inputs + outputs)).sqrt()),
             (Init::XavierUniform, (2.0 / (inputs + outputs)).sqrt()),
             (Init::KaimingNormal, (2.0 / inputs).sqrt()),
@@ -293,7 +298,7 @@ mod tests {
         #[test]
         fn f34_same_seed_same_bits_in_both_widths(seed: u64, name in "[a-z.]{0,12}", rows in 1usize..9, columns in 1usize..9) {
             let shape = Shape::new(&[rows, columns])?;
-            for init in [Init::GPT2, Init::XavierUniform, Init::KaimingNormal] {
+            for init in [Init::GPT2, Init::LecunNormal, Init::XavierUniform, Init::KaimingNormal] {
                 let wide: Vec<f64> = init.draw(shape, seed, &name)?;
                 let narrow: Vec<f32> = init.draw(shape, seed, &name)?;
                 prop_assert_eq!(&wide, &init.draw::<f64>(shape, seed, &name)?);
