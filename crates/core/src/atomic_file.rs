@@ -19,12 +19,16 @@ pub enum Durability {
 
 /// Makes `bytes` the contents of `path`.
 pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    if durability == Durability::Plain {
+        return overwrite(path, bytes);
+    }
+    // What a link leads to is replaced, not the link.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     match durability {
-        Durability::Plain => overwrite(path, bytes),
-        Durability::Atomic => replace(path, bytes, |_| Ok(())),
         Durability::Durable => {
             replace(path, bytes, File::sync_all).and_then(|()| sync_folder(path))
         }
+        _ => replace(path, bytes, |_| Ok(())),
     }
 }
 
@@ -45,14 +49,20 @@ fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A kill at any moment leaves the old contents or the new: they are written beside it, finished, and renamed.
+/// A kill at any moment leaves the old contents or the new: they are written beside it, finished, and renamed. A file that is there keeps
+/// its permissions.
 fn replace(
     path: &Path,
     bytes: &[u8],
     finish: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<()> {
     let temporary = beside(path)?;
-    let written = write_new(&temporary, bytes, finish).and_then(|()| fs::rename(&temporary, path));
+    let written = write_new(&temporary, bytes, finish)
+        .and_then(|()| match fs::metadata(path) {
+            Ok(old) => fs::set_permissions(&temporary, old.permissions()),
+            Err(_) => Ok(()),
+        })
+        .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         // The first error is the one to tell.
         let _ = fs::remove_file(&temporary);

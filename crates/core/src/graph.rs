@@ -236,6 +236,10 @@ impl<'g, T: Scalar> Node<'g, T> {
         Self::detached(value)
     }
 
+    fn is_detached(self) -> bool {
+        self.graph.is_none()
+    }
+
     fn stopped(self) -> Self {
         Self::detached(self.value().stop_gradient())
     }

@@ -103,7 +103,7 @@ impl<F: Float> Program<F> {
     ///
     /// The first of these that happened: [`Error::NoValue`] if the function looks at values, [`Error::LengthMismatch`] if it combines
     /// lists of different lengths, [`Error::MixedTapes`] if it uses symbols of another recording, [`Error::ProgramFull`] if there are more
-    /// than 2³² − 2 values.
+    /// than 2³² − 2 values, [`Error::OutOfMemory`] if there is no room for so many inputs.
     pub fn record(
         inputs: usize,
         function: impl for<'p> FnOnce(&[Symbol<'p, F>]) -> Symbol<'p, F>,

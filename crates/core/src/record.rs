@@ -1,6 +1,6 @@
 //! What tape variables and graph nodes share: operators and [`Scalar`](crate::Scalar), made from the table of ops.
 //!
-//! A recorded type offers `value`, `detached`, `constant_beside`, `stopped`, `unary`, `binary`, `reduction`, `mismatch` and `compiled`; the
+//! A recorded type offers `value`, `detached`, `is_detached`, `constant_beside`, `stopped`, `unary`, `binary`, `reduction`, `mismatch` and `compiled`; the
 //! macros here do the rest.
 
 pub(crate) mod reductions;
@@ -255,6 +255,12 @@ macro_rules! recorded_scalar {
                     None => {
                         let condition = self;
                         as_work! { { $type [$($declared)*] [$($named)*] } (condition: own, on_positive: own, otherwise: own) {
+                            // Two constants that have met no tape meet that of the condition: the result is not the same in all lanes.
+                            let on_positive = if on_positive.is_detached() {
+                                condition.constant_beside(condition, on_positive.value())
+                            } else {
+                                on_positive
+                            };
                             on_positive.chosen(condition.value(), otherwise)
                         } }
                     }
@@ -300,8 +306,10 @@ macro_rules! recorded_scalar {
                 }
                 // One node for ln Σ exp and one with two arguments per result, instead of n arguments each.
                 as_work! { { $type [$($declared)*] [$($named)*] } (xs: list, out: results) -> nothing {
+                    let Some(&first) = xs.first() else { return };
+                    let on_tape = xs.iter().find(|x| !x.is_detached()).copied().unwrap_or(first);
                     let op = $crate::record::reductions::Softmax(xs.len(), |i: usize| xs[i].value(), |i: usize, y: T| {
-                        out[i] = xs[i].constant_beside(xs[i], y);
+                        out[i] = on_tape.constant_beside(on_tape, y);
                     });
                     let total = <$type<'a, T $($named)*>>::reduction("softmax", [xs], op);
                     for (x, result) in xs.iter().zip(out) {

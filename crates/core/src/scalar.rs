@@ -70,6 +70,8 @@ macro_rules! declare_reduction {
 /// drawing ([`Node`](crate::graph::Node)). Operators take another scalar or a plain number on the right.
 /// The rules for kinks, ties and zeros are in the [table of conventions](crate#conventions).
 ///
+/// It is sealed: the numbers and recorders of this crate are all scalars there are, and the tape's unchecked code relies on that.
+///
 /// Some methods share their names with inherent ones of `f32` and `f64` and compute the same, with one exception:
 /// [`max`](Self::max) and [`min`](Self::min) hand on a NaN, the inherent ones drop it.
 ///

@@ -84,6 +84,12 @@ impl<'t, T: Scalar> Var<'t, T> {
         Self::constant_on(None, value)
     }
 
+    /// Whether this is a constant that has met no tape yet.
+    #[inline(always)]
+    fn is_detached(self) -> bool {
+        self.tape.is_none()
+    }
+
     /// The same value as a constant.
     #[inline(always)]
     fn stopped(self) -> Self {
@@ -350,6 +356,11 @@ impl<T: Scalar> Argument<T> for Var<'_, T> {
     #[inline(always)]
     fn node(self) -> u32 {
         self.held.node(self.tape)
+    }
+
+    #[inline(always)]
+    fn is_node(self) -> bool {
+        self.is_exact() || self.is_constant()
     }
 
     #[inline(always)]

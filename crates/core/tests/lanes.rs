@@ -275,3 +275,40 @@ fn a_cleared_tape_keeps_its_memory() {
     }
     assert!(bytes > 1000 * 4 * size_of::<Lanes<f32, 4>>());
 }
+
+/// A constant that has met no tape holds one number; what becomes of it may differ from lane to lane.
+#[test]
+fn constants_become_what_each_lane_makes_of_them() {
+    fn chosen<S: Scalar>(x: &[S]) -> S {
+        let c = |x: f64| S::constant(S::Primal::from_f64(x));
+        let step = x[0].select(c(1.0), c(-1.0)) * x[1];
+        let mut weights = [c(0.0); 3];
+        S::softmax(&[c(0.25), x[1], c(0.5)], &mut weights);
+        let mut fixed = [c(0.0); 2];
+        S::softmax(&[c(1.0), x[0].stop_gradient()], &mut fixed);
+        step + weights[0] * weights[2] * x[0] + fixed[0] * x[1]
+    }
+    let points = points::<f64>(11);
+    let (values, gradients) = value_and_grad_batch::<8, _, _>(|x| chosen(x), &points, 3).unwrap();
+    for (i, point) in points.chunks(3).enumerate() {
+        let (value, gradient) = value_and_grad(|x| chosen(x), point).unwrap();
+        assert_near(&values[i..=i], &[value]);
+        assert_near(&gradients[i * 3..][..3], &gradient);
+    }
+}
+
+/// The partial derivatives of ops are formulas that choose between constants, and a tape of tapes records them.
+#[test]
+fn second_derivatives_of_choices_on_tapes_of_lanes() {
+    let inner = Tape::new();
+    let outer = Tape::new();
+    let x = inner.var(Lanes::from([1.5, -2.0, 0.5]));
+    let y = outer.var(x);
+    let zero = Scalar::constant(0.0);
+    let z = y * (y.relu() + y.abs() * y + y.max(zero));
+    z.backward().unwrap();
+    let slope = y.grad().unwrap(); // 2y + 2y + 3y² where y > 0, −3y² elsewhere
+    assert_eq!(slope.value().to_array(), [12.75, -12.0, 2.75]);
+    slope.backward().unwrap();
+    assert_eq!(x.grad().unwrap().to_array(), [13.0, 12.0, 7.0]);
+}

@@ -367,3 +367,29 @@ fn mistakes_are_named() {
     assert!(x.tanh().iter().all(|y| y.value().is_nan()));
     assert!(x.sum().value().is_nan() && x.sum().backward().is_err());
 }
+
+/// Nothing is at the end of a run, and it has no neighbour.
+#[test]
+fn parts_without_values_are_nobodys() {
+    let tape = Tape::new();
+    let runs = [&[][..], &[1.0, 2.0, 3.0, 4.0]].map(|values| tape.run(values));
+    let x = tape.var(7.0);
+    (x * x).backward().unwrap();
+    let empty = |run: Run<'_, f64>| {
+        assert_eq!(run.id().err(), Some(Error::NotRetained));
+        assert_eq!(run.grads(&mut []), Ok(()));
+        assert_eq!((run.len(), run.sum().value()), (0, 0.0));
+    };
+    empty(runs[0]);
+    for step in [1, 2, 3, 4, u32::MAX as usize, usize::MAX] {
+        let stepping = runs[1].step_by(step);
+        empty(stepping.split_at(stepping.len()).1);
+        empty(stepping.step_by(step).split_at(9).1);
+        empty(stepping.split_at(0).0.step_by(step));
+        let (first, rest) = stepping.split_at(1);
+        assert_eq!(first.step_by(step).get(0).map(|x| x.value()), Some(1.0));
+        assert_eq!(rest.len(), runs[1].len().div_ceil(step) - 1);
+        rest.grads(&mut vec![0.0; rest.len()]).unwrap();
+    }
+    tape.check().unwrap();
+}

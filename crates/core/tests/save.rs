@@ -250,3 +250,22 @@ fn values_and_gradients_of_chosen_nodes_and_of_whole_tapes() {
         (vec![3.0, 9.0], Ok(vec![6.0, 1.0]))
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_replaced_keeps_its_permissions_and_its_links() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    for durability in [Durability::Atomic, Durability::Durable] {
+        let folder = Folder::new("replaced");
+        save_numbers(folder.file(), &[1.0_f64], durability).unwrap();
+        fs::set_permissions(folder.file(), fs::Permissions::from_mode(0o600)).unwrap();
+        let link = folder.file().with_extension("link");
+        symlink(folder.file(), &link).unwrap();
+        save_numbers(&link, &[2.0_f64], durability).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(load_numbers::<f64>(folder.file()).unwrap(), [2.0]);
+        let mode = fs::metadata(folder.file()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

@@ -1,6 +1,7 @@
 //! Ops over slices of handles whose nodes lie at equal distances are recorded as such, with the same gradients.
 
-use burtorch_core::{Error, Scalar, Tape, Var};
+use burtorch_core::lanes::value_and_grad_batch;
+use burtorch_core::{Error, Scalar, Tape, Var, hvp, value_and_grad};
 
 const POINTS: usize = 24;
 
@@ -138,4 +139,52 @@ fn a_full_tape_takes_no_steps() {
     };
     assert!(y.value().is_nan());
     assert_eq!(y.backward(), Err(full));
+}
+
+/// A formula with every way of recording steps: products, uniform sums, with slopes, and functions in vectors.
+fn formula<S: Scalar>(x: &[S]) -> S {
+    let squares: Vec<S> = x[..12].iter().map(|&x| x.square()).collect();
+    S::dot(&x[..12], &x[12..]) + S::mean(x) * S::sum(&squares) + S::logsumexp(&x[2..14])
+}
+
+#[test]
+fn every_kind_of_number_goes_in_steps() {
+    const TOLERANCE: f64 = 1e-12;
+    let (value, expected) = value_and_grad(|x| formula(x), &points()).unwrap();
+
+    let narrow: Vec<f32> = points().iter().map(|&x| x as f32).collect();
+    let (_, found) = value_and_grad(|x| formula(x), &narrow).unwrap();
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((f64::from(*found) - expected).abs() < 1e-4 * expected.abs().max(1.0));
+    }
+
+    let two: Vec<f64> = [points(), points()].concat();
+    let (values, found) = value_and_grad_batch::<2, _, _>(|x| formula(x), &two, POINTS).unwrap();
+    assert!((values[1] - value).abs() < TOLERANCE * value.abs());
+    for (found, expected) in found.iter().zip(expected.iter().cycle()) {
+        assert!((found - expected).abs() < TOLERANCE * expected.abs().max(1.0));
+    }
+
+    // H·1 beside the difference of gradients.
+    let found = hvp(|x| formula(x), &points(), &[1.0; POINTS])
+        .unwrap()
+        .product;
+    let moved = |step: f64| {
+        let at: Vec<f64> = points().iter().map(|x| x + step).collect();
+        value_and_grad(|x| formula(x), &at).unwrap().1
+    };
+    for (found, (up, down)) in found.iter().zip(moved(1e-5).iter().zip(moved(-1e-5))) {
+        let difference = (up - down) / 2e-5;
+        assert!((found - difference).abs() < 1e-6, "{found} {difference}");
+    }
+}
+
+/// What nothing depends on gets 0, however large the slope.
+#[test]
+fn dead_ops_pass_nothing_on() {
+    let tape = Tape::new();
+    let x = tape.vars(&[f64::INFINITY; 12]);
+    let y = Var::product(&x) * 0.0 + Var::dot(&x, &x) * 0.0;
+    y.backward().unwrap();
+    assert!(x.iter().all(|x| x.grad().unwrap() == 0.0));
 }

@@ -47,10 +47,17 @@ impl<F: Float> Recorder<F> {
         if inputs > limit {
             return Err(full(limit));
         }
+        let mut values = Vec::new();
+        let room = values.try_reserve_exact(inputs);
+        room.map_err(|_| Error::OutOfMemory {
+            nodes: inputs,
+            arguments: 0,
+        })?;
+        values.resize(inputs, Source::Input);
         Ok(Self(RefCell::new(Draft {
             inputs,
             limit,
-            values: vec![Source::Input; inputs],
+            values,
             instructions: Vec::new(),
             first_results: Vec::new(),
             arguments: Vec::new(),

@@ -24,6 +24,11 @@ use crate::program::evaluator::{Evaluator, check_count};
 /// # Ok::<(), burtorch_core::Error>(())
 /// ```
 impl<F: Float, const N: usize> Evaluator<Lanes<F, N>> {
+    const LANES: usize = {
+        assert!(N > 0, "no lanes to evaluate samples in");
+        N
+    };
+
     /// Writes the outputs at every sample to `values`: one row after the other, like `samples`.
     ///
     /// # Errors
@@ -33,7 +38,7 @@ impl<F: Float, const N: usize> Evaluator<Lanes<F, N>> {
     pub fn values_of_samples(&mut self, samples: &[F], values: &mut [F]) -> Result<(), Error> {
         let count = self.samples_in(samples)?;
         check_count("values", count * self.outputs().len(), values.len())?;
-        for first in (0..count).step_by(N.max(1)) {
+        for first in (0..count).step_by(Self::LANES) {
             self.place(samples, first, count);
             self.run(false);
             scatter(self.outputs(), first, values);
@@ -57,7 +62,7 @@ impl<F: Float, const N: usize> Evaluator<Lanes<F, N>> {
         check_count("outputs", 1, self.outputs().len())?;
         check_count("values", count, values.len())?;
         check_count("gradients", count * self.gradient().len(), gradients.len())?;
-        for first in (0..count).step_by(N.max(1)) {
+        for first in (0..count).step_by(Self::LANES) {
             self.place(samples, first, count);
             self.run(true);
             self.pull_back(|_| Lanes::splat(F::ONE));

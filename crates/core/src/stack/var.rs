@@ -83,6 +83,11 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
     }
 
     #[inline(always)]
+    fn is_detached(self) -> bool {
+        self.tape.is_none()
+    }
+
+    #[inline(always)]
     fn stopped(self) -> Self {
         Self::detached(self.value().stop_gradient())
     }

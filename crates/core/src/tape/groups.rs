@@ -3,6 +3,7 @@
 use super::CONSTANT;
 use super::kernels::{Each, PassOn, Rows, Sum};
 use super::unchecked::Slices;
+use crate::error::Error;
 use crate::lanes::Level;
 use crate::ops::constant;
 use crate::scalar::{Function, Scalar};
@@ -59,9 +60,11 @@ impl Place {
         })
     }
 
-    /// `length` of them from the one at `index` on, each `step` further than the one before. They must be there.
+    /// `length` of them from the one at `index` on, each `step` further than the one before. They must be there; of none and of one
+    /// it does not matter where or how far the next would be.
     pub(crate) fn part(self, index: usize, length: usize, step: usize) -> Self {
-        let skipped = index * self.stride;
+        let skipped = if length == 0 { 0 } else { index * self.stride };
+        let stride = if length < 2 { 1 } else { self.stride * step };
         Self {
             node: if self.is_constant() {
                 CONSTANT
@@ -70,7 +73,7 @@ impl Place {
             },
             start: self.start + skipped,
             length,
-            stride: self.stride * step,
+            stride,
         }
     }
 }
@@ -88,6 +91,8 @@ pub(super) enum Rule {
     Each { x: Place, slopes: usize },
     /// One node: Σ xᵢ.
     Sum { x: Place },
+    /// One node: the sum of these and perhaps of others, times a number that is at `share` in the values.
+    Share { x: Place, share: usize },
     /// One node: a function of these and perhaps of others, with the derivatives with respect to these from `slopes` on in the
     /// values.
     Op { x: Place, slopes: usize },
@@ -129,11 +134,24 @@ impl<T: Scalar> Groups<T> {
     }
 
     /// Keeps values on a tape of so many nodes, for groups recorded from now on; where they begin.
-    pub(super) fn keep(&mut self, nodes: usize, values: impl IntoIterator<Item = T>) -> usize {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    pub(super) fn keep(
+        &mut self,
+        nodes: usize,
+        values: impl ExactSizeIterator<Item = T>,
+    ) -> Result<usize, Error> {
         let start = self.values.len();
+        let room = self.values.try_reserve(values.len());
+        room.map_err(|_| Error::OutOfMemory {
+            nodes,
+            arguments: start + values.len(),
+        })?;
         self.values.extend(values);
         self.kept.push((nodes, start));
-        start
+        Ok(start)
     }
 
     /// Says that node `node`, the next one, is a function of the nodes at these places; where its derivatives are to be written,
@@ -142,9 +160,9 @@ impl<T: Scalar> Groups<T> {
         &mut self,
         node: usize,
         places: [Place; N],
-    ) -> &mut [T] {
+    ) -> Result<&mut [T], Error> {
         let count = places.iter().map(|place| place.length).sum();
-        let start = self.keep(node, std::iter::repeat_n(constant(0.0), count));
+        let start = self.keep(node, std::iter::repeat_n(constant(0.0), count))?;
         let mut slopes = start;
         for x in places {
             if !x.is_constant() {
@@ -152,7 +170,21 @@ impl<T: Scalar> Groups<T> {
             }
             slopes += x.length;
         }
-        &mut self.values[start..]
+        Ok(&mut self.values[start..])
+    }
+
+    /// Says that node `node`, the next one, is the sum of the nodes at these places, times `share`.
+    pub(super) fn record_share<const N: usize>(
+        &mut self,
+        node: usize,
+        places: [Place; N],
+        share: T,
+    ) -> Result<(), Error> {
+        let share = self.keep(node, [share].into_iter())?;
+        for x in places.into_iter().filter(|x| !x.is_constant()) {
+            self.record(node, 1, Rule::Share { x, share });
+        }
+        Ok(())
     }
 
     /// Forgets what the nodes from `nodes` on had to do with; whether any groups are left.
@@ -201,9 +233,9 @@ impl<T: Scalar> Groups<T> {
         matrix: Place,
         x: Place,
         bias: Option<Place>,
-    ) -> usize {
+    ) -> Result<usize, Error> {
         let count = matrix.length.checked_div(x.length).unwrap_or(0);
-        let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), count));
+        let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), count))?;
         let (values, out) = self.values.split_at_mut(start);
         self.level.run(Rows {
             values,
@@ -212,12 +244,17 @@ impl<T: Scalar> Groups<T> {
             bias,
             out,
         });
-        start
+        Ok(start)
     }
 
     /// Keeps f(xᵢ) and, behind these, the derivatives, on a tape of so many nodes; where.
-    pub(super) fn keep_each(&mut self, nodes: usize, f: impl Function, x: Place) -> usize {
-        let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), 2 * x.length));
+    pub(super) fn keep_each(
+        &mut self,
+        nodes: usize,
+        f: impl Function,
+        x: Place,
+    ) -> Result<usize, Error> {
+        let start = self.keep(nodes, std::iter::repeat_n(constant(0.0), 2 * x.length))?;
         let (values, out) = self.values.split_at_mut(start);
         let (out, slopes) = out.split_at_mut(x.length);
         self.level.run(Each {
@@ -227,7 +264,7 @@ impl<T: Scalar> Groups<T> {
             out,
             slopes,
         });
-        start
+        Ok(start)
     }
 
     /// Says how the `count` nodes from `node` on come about.

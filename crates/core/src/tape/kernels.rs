@@ -193,6 +193,10 @@ impl<T: Scalar> Work for PassOn<'_, T> {
                 add(to, x, |i| slopes[i].chain(from[i]));
             }
             Rule::Sum { x } => add(to, x, |_| from[0]),
+            Rule::Share { x, share } => {
+                let share = values[share].chain(from[0]);
+                add(to, x, |_| share);
+            }
             Rule::Op { x, slopes } => {
                 let slopes = Place::new(CONSTANT, slopes, x.length);
                 add_multiple(to, x, values, slopes, from[0]);

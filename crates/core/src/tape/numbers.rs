@@ -34,10 +34,12 @@ impl<T: Scalar> Numbers<T> {
     #[inline(always)]
     pub(super) fn push<const N: usize>(&self, numbers: [T; N]) -> Option<u32> {
         // SAFETY: no other reference exists, see above.
-        let list = unsafe { &mut *self.0.get() };
-        if list.capacity() - list.len() < N && !make_room(list, N) {
+        let room = unsafe { (*self.0.get()).capacity() - (*self.0.get()).len() };
+        if room < N && !self.make_room(N) {
             return None;
         }
+        // SAFETY: as above.
+        let list = unsafe { &mut *self.0.get() };
         let place = list.len();
         // SAFETY: there is room for so many more, and they are written before they are counted.
         unsafe {
@@ -52,24 +54,27 @@ impl<T: Scalar> Numbers<T> {
     pub(super) fn get(&self, place: u32) -> T {
         // SAFETY: no other reference exists, see above.
         let list = unsafe { &*self.0.get() };
-        match list.get(place as usize) {
-            Some(&number) => number,
+        match list.get(place as usize).copied() {
+            Some(number) => number,
             None => T::constant(T::Primal::NAN),
         }
     }
-}
 
-#[cold]
-#[inline(never)]
-fn make_room<T: Scalar>(list: &mut Vec<T>, more: usize) -> bool {
-    let first = list.is_empty();
-    if list.len() + more >= MOST || list.try_reserve(more + usize::from(first)).is_err() {
-        return false;
+    #[cold]
+    #[inline(never)]
+    fn make_room(&self, more: usize) -> bool {
+        let nan = T::constant(T::Primal::NAN);
+        // SAFETY: no other reference exists, see above.
+        let list = unsafe { &mut *self.0.get() };
+        let first = list.is_empty();
+        if list.len() + more >= MOST || list.try_reserve(more + usize::from(first)).is_err() {
+            return false;
+        }
+        if first {
+            list.push(nan);
+        }
+        true
     }
-    if first {
-        list.push(T::constant(T::Primal::NAN));
-    }
-    true
 }
 
 #[cfg(test)]

@@ -188,10 +188,10 @@ impl<'t, T: Scalar> Run<'t, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRetained`] if these are constants; the tape's error if recording failed.
+    /// [`Error::NotRetained`] if these are constants, or none; the tape's error if recording failed.
     pub fn id(self) -> Result<NodeId, Error> {
         self.tape.check()?;
-        if self.place.node == CONSTANT {
+        if self.place.is_constant() || self.is_empty() {
             return Err(Error::NotRetained);
         }
         Ok(self.tape.id_of(self.place.node))
@@ -204,7 +204,7 @@ impl<'t, T: Scalar> Run<'t, T> {
     /// [`Error::WrongCount`] if there is not one place for each, [`Error::NotRetained`] if these are constants; the tape's error if
     /// recording failed.
     pub fn grads(self, out: &mut [T]) -> Result<(), Error> {
-        self.id()?;
+        self.tape.check()?;
         if out.len() != self.len() {
             return Err(Error::WrongCount {
                 what: "gradients",
@@ -212,6 +212,10 @@ impl<'t, T: Scalar> Run<'t, T> {
                 found: out.len(),
             });
         }
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.id()?;
         let (first, stride) = (self.place.node as usize, self.place.stride);
         self.tape.storage.with_gradients(|gradients| {
             if stride == 1 {

@@ -25,6 +25,8 @@ pub(crate) trait Argument<T>: Copy {
 
     /// The node.
     fn node(self) -> u32;
+    /// Whether it is the node itself.
+    fn is_node(self) -> bool;
     /// The derivative with respect to the node of what has this derivative with respect to the argument.
     fn chained(self, partial: T) -> T;
 }
@@ -35,6 +37,10 @@ impl<T> Argument<T> for u32 {
 
     fn node(self) -> u32 {
         self
+    }
+
+    fn is_node(self) -> bool {
+        true
     }
 
     fn chained(self, partial: T) -> T {
@@ -173,16 +179,22 @@ impl<T: Scalar> Storage<T> {
     }
 
     /// Calls `f` with the values of runs, to which it may add, and the number of nodes.
-    pub(super) fn keep<R>(&self, f: impl FnOnce(&mut Groups<T>, usize) -> R) -> Result<R, Error> {
+    pub(super) fn keep<R>(
+        &self,
+        f: impl FnOnce(&mut Groups<T>, usize) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let mut groups = self.groups.try_borrow_mut().map_err(|_| Error::Busy)?;
-        Ok(f(&mut groups, self.nodes()))
+        f(&mut groups, self.nodes())
     }
 
     /// Records so many nodes made from runs; the position of the first, and whether they are there.
     pub(super) fn record_group(&self, count: usize, rule: Rule) -> (u32, bool) {
         let (first, fits) = self.record_variables(count);
         if fits && count > 0 {
-            let kept = self.keep(|groups, _| groups.record(first as usize, count, rule));
+            let kept = self.keep(|groups, _| {
+                groups.record(first as usize, count, rule);
+                Ok(())
+            });
             match kept {
                 Ok(()) => self.has_groups.set(true),
                 Err(error) => self.fault(error),
@@ -277,7 +289,15 @@ impl<T: Scalar> Storage<T> {
         reduction: impl Reduction<T>,
     ) -> ((u32, bool), T) {
         let kept = self.keep(|kept, node| {
-            let partials = kept.record_op(node, places);
+            if let Some((value, share)) = reduction.uniform()
+                && groups
+                    .into_iter()
+                    .flatten()
+                    .all(|argument| argument.is_node())
+            {
+                return kept.record_share(node, places, share).map(|()| value);
+            }
+            let partials = kept.record_op(node, places)?;
             let value = fill(reduction, partials);
             let mut partials = partials.iter_mut();
             for group in groups {
@@ -285,7 +305,7 @@ impl<T: Scalar> Storage<T> {
                     *partial = argument.chained(*partial);
                 }
             }
-            value
+            Ok(value)
         });
         let value = match kept {
             Ok(value) => {
@@ -294,7 +314,7 @@ impl<T: Scalar> Storage<T> {
             }
             Err(error) => {
                 self.fault(error);
-                constant(0.0)
+                constant(f64::NAN)
             }
         };
         (self.record_variables(1), value)

@@ -159,7 +159,8 @@ impl<T: Copy> Columns<T> {
                 for argument in &group[..group.len().min(end - place)] {
                     let (parent, partial) =
                         (argument.node(), argument.chained(partials(place - start)));
-                    // SAFETY: there is room up to `end`, and nothing is lent. Whatever the lines above did, room is never given back.
+                    // SAFETY: there is room up to `end`, and nothing is lent. What the lines above call is arithmetic of this crate's
+                    // numbers (`Scalar` is sealed), which does not reach this tape; and room is never given back.
                     unsafe {
                         (*self.parents.get()).as_mut_ptr().add(place).write(parent);
                         let partials = (*self.partials.get()).as_mut_ptr();
