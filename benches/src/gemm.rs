@@ -7,7 +7,7 @@
 mod crates;
 mod ours;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use burtorch_gpt::config::Preset;
 
 use crate::speed::{Amount, Options, Work, header, report};
@@ -44,10 +44,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if !options.json {
         println!("{}", header());
     }
-    for size in sizes()
-        .into_iter()
-        .filter(|size| options.wants(&size.name()))
-    {
+    let mut sizes = sizes();
+    sizes.retain(|size| options.wants(&size.name()));
+    ensure!(
+        !sizes.is_empty(),
+        "no product of this name: expected part of a size, as in 8x24 (rows, inputs, outputs)"
+    );
+    for size in sizes {
         for layout in LAYOUTS {
             contest(size, layout, options.json)?;
         }

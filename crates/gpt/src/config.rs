@@ -117,16 +117,22 @@ impl Config {
         let steps = given.steps.unwrap_or(default_steps);
         let batch_size = given.batch_size.unwrap_or(base.batch_size);
         let lr = given.lr.unwrap_or(optimizer.lr);
+        let engine = given.engine.unwrap_or_default();
+        // The scalar engine keeps a number for every multiplication, and is no slower one sequence at a time.
+        let micro_batch = match engine {
+            EngineKind::Tensor => base.micro_batch,
+            EngineKind::Scalar => 1,
+        };
         let config = Self {
             preset,
             data: given.data.clone(),
             tokenizer: given.tokenizer.clone().unwrap_or_else(|| "char".into()),
-            engine: given.engine.unwrap_or_default(),
+            engine,
             steps,
             batch_size,
             micro_batch: given
                 .micro_batch
-                .unwrap_or(base.micro_batch.min(batch_size.max(1))),
+                .unwrap_or(micro_batch.min(batch_size.max(1))),
             recompute: given.recompute.unwrap_or(false),
             block_size: given.block_size.unwrap_or(model.block_size),
             layers: given.layers.unwrap_or(model.layers),

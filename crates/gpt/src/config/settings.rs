@@ -48,7 +48,7 @@ pub struct Settings {
     /// Sequences per step [default: mini 64, small 12, base 4]
     #[arg(long, value_name = "SEQUENCES", value_parser = whole::<usize>, allow_negative_numbers = true, help_heading = "Training")]
     pub batch_size: Option<usize>,
-    /// Sequences a thread works on at a time; changes memory and speed, and results by rounding only (and dropout masks) [default: mini 16, small 3, base 1]
+    /// Sequences a thread works on at a time; changes memory and speed, and results by rounding only (and dropout masks) [default: mini 16, small 3, base 1; scalar engine 1]
     #[arg(long, value_name = "SEQUENCES", value_parser = whole::<usize>, allow_negative_numbers = true, help_heading = "Training")]
     pub micro_batch: Option<usize>,
     /// Keep of each block its result only and compute it again on the way back: for long contexts much less memory, a third more time, the same bits

@@ -1,14 +1,17 @@
 //! Multi-head causal self-attention: for each head, `softmax(q kᵀ/√d + mask) v`, position t seeing positions 0..=t.
 //!
 //! Source: Vaswani et al., *Attention is all you need*, arXiv 1706.03762, equation 1; blocked over queries with the
-//! probabilities recomputed in backward from the kept log-sum-exp, as in Dao et al., *FlashAttention*, arXiv 2205.14135,
-//! so that memory does not grow with T². Scores of future positions outside the block on the diagonal are never
+//! probabilities recomputed in backward from the largest score and the sum kept of each query, as in Dao et al.,
+//! *FlashAttention*, arXiv 2205.14135, so that memory does not grow with T². Scores of future positions outside the block on the diagonal are never
 //! computed. Attention dropout multiplies the probabilities by a mask, as in GPT-2.
 //!
 //! As many queries as a vector has lanes are worked on side by side: scores are stored with one row per key, so softmax and
 //! its gradient run down the rows without horizontal sums, and keys and values are read where they lie. Backward, with p the
 //! probabilities, m the mask factors and D = Σⱼ pⱼ mⱼ (dO vⱼ) of a query: `ds = p (m · (dO vᵀ) − D)/√d`, `dq = ds k`,
 //! `dk = dsᵀ q`, `dv = (p m)ᵀ dO`.
+//!
+//! Queries in one vector are multiplied with the keys and values of all of them, by a probability of 0 beyond the diagonal. So an
+//! infinity or NaN at a position reaches also the few positions before it that lie in the same vector; how many depends on the machine.
 
 use burtorch_core::{Float, Number, Scalar};
 

@@ -115,8 +115,10 @@ impl<T: Element> TensorPass<'_, T> {
             }
             if let Work::Segment(segment) = &mut engine.nodes[node].work {
                 let segment = segment.take();
-                self.sweep_again(node, segment.as_deref(), gradients)?;
+                let swept = self.sweep_again(node, segment.as_deref(), gradients);
+                // Whatever happened within: the pass may be swept again.
                 self.engine.nodes[node].work = Work::Segment(segment);
+                swept?;
             } else {
                 engine.run_backward(node, self.params.values(), gradients, self.context)?;
             }
@@ -238,6 +240,37 @@ mod tests {
         pass.backward(product, &[1.0; 100], &mut gradients)?;
         let twice: Vec<f64> = params.values().iter().map(|x| 2.0 * x).collect();
         assert_eq!(gradients, twice);
+        Ok(())
+    }
+
+    /// A gradient too large for the middle of it, and then one that is not.
+    struct Scales;
+
+    impl Segment for Scales {
+        fn run<E: Engine>(&self, e: &mut E, x: E::Tensor) -> Result<E::Tensor> {
+            let [small, large] = [1e-300, 1e300].map(ops::Scale);
+            let x = e.apply(small, [x])?;
+            e.apply(large, [x])
+        }
+    }
+
+    #[test]
+    fn an_error_on_the_way_back_leaves_the_segment_there() -> Result<()> {
+        let (params, id) = params();
+        let mut engine = TensorEngine::new();
+        let context = Context {
+            find_non_finite: true,
+            ..Context::default()
+        };
+        let mut pass = engine.bind(&params, context);
+        let x = pass.param(id)?;
+        let y = pass.recompute(Scales, x)?;
+        let mut gradients = vec![0.0; 100];
+        let failed = pass.backward(y, &[1e300; 100], &mut gradients);
+        assert!(matches!(failed, Err(Error::NonFinite { .. })), "{failed:?}");
+        gradients.fill(0.0);
+        pass.backward(y, &[1.0; 100], &mut gradients)?;
+        assert!(gradients.iter().all(|x| (x - 1.0).abs() < 1e-12));
         Ok(())
     }
 
