@@ -19,17 +19,19 @@ pub enum Durability {
 
 /// Makes `bytes` the contents of `path`.
 pub(crate) fn write(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
-    if durability == Durability::Plain {
-        return overwrite(path, bytes);
-    }
-    // What a link leads to is replaced, not the link.
-    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     match durability {
+        Durability::Plain => overwrite(path, bytes),
+        Durability::Atomic => replace(&linked(path), bytes, |_| Ok(())),
         Durability::Durable => {
-            replace(path, bytes, File::sync_all).and_then(|()| sync_folder(path))
+            let path = linked(path);
+            replace(&path, bytes, File::sync_all).and_then(|()| sync_folder(&path))
         }
-        _ => replace(path, bytes, |_| Ok(())),
     }
+}
+
+/// What a link leads to: that is replaced, not the link. A path at which there is nothing yet is itself.
+fn linked(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Writes in place. The old contents are cut off only where they are longer: emptying the file first, as is the custom, makes some file systems

@@ -41,10 +41,10 @@ impl Place {
         let mut first_two = nodes.clone();
         let node = first_two.next().unwrap_or(CONSTANT);
         let stride = first_two.next().map_or(1, |next| next.wrapping_sub(node));
-        let mut expected = node;
+        let mut expected = u64::from(node);
         let in_steps = nodes.all(|node| {
-            let as_expected = node == expected;
-            expected = expected.wrapping_add(stride);
+            let as_expected = u64::from(node) == expected;
+            expected += u64::from(stride);
             as_expected
         });
         let rises = if node == CONSTANT {
@@ -295,5 +295,48 @@ impl<T: Scalar> Groups<T> {
             to,
             from: &from[..count],
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The nodes of a place, as first, length and stride.
+    fn steps(nodes: &[u32]) -> Option<(u32, usize, usize)> {
+        let place = Place::of_nodes(nodes.iter().copied())?;
+        Some((place.node, place.length, place.stride))
+    }
+
+    #[test]
+    fn nodes_at_equal_distances_are_a_place() {
+        assert_eq!(steps(&[3, 4, 5]), Some((3, 3, 1)));
+        assert_eq!(steps(&[3, 7, 11]), Some((3, 3, 4)));
+        assert_eq!(steps(&[3]), Some((3, 1, 1)));
+        assert_eq!(steps(&[CONSTANT; 4]).map(|(node, ..)| node), Some(CONSTANT));
+        for others in [&[5, 4, 3][..], &[3, 3], &[3, 4, 6], &[CONSTANT, 1, 2]] {
+            assert_eq!(steps(others), None, "{others:?}");
+        }
+        // Beyond the last number there is, distances do not begin anew.
+        let step = 1_u32 << 30;
+        let wrapped: Vec<u32> = (0..6_u32)
+            .map(|i| 7_u32.wrapping_add(step.wrapping_mul(i)))
+            .collect();
+        assert_eq!(steps(&wrapped[..4]), Some((7, 4, step as usize)));
+        assert_eq!(steps(&wrapped), None);
+    }
+
+    #[test]
+    fn parts_without_neighbours_reach_nowhere() {
+        let far = Place {
+            node: u32::MAX - 1,
+            start: usize::MAX - 1,
+            length: 2,
+            stride: 1,
+        };
+        let none = far.part(2, 0, usize::MAX);
+        assert_eq!((none.node, none.length, none.stride), (u32::MAX - 1, 0, 1));
+        let one = far.part(1, 1, usize::MAX);
+        assert_eq!((one.node, one.length, one.stride), (u32::MAX, 1, 1));
     }
 }
