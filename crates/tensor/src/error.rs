@@ -85,7 +85,7 @@ pub enum Error {
     NonFinite {
         /// The op's name.
         op: &'static str,
-        /// The op's position in the pass, from 0.
+        /// The op's position in the pass, from 0; a recomputed segment counts as one op, and its ops have its position.
         node: usize,
         /// `forward` or `backward`.
         phase: &'static str,

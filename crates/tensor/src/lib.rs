@@ -51,8 +51,8 @@ pub use engine::{
 };
 pub use error::{Error, Result};
 pub use kernels::dispatch::simd_level;
-pub use op::{Op, Run, Scratch, View};
-pub use oracle::{OpCheck, check_op};
+pub use op::{Op, Run, View};
+pub use oracle::{NonFiniteInputs, OpCheck, check_op};
 pub use parallel::Pieces;
 pub use params::{Entry, ParamId, Params};
 pub use shape::Shape;

@@ -13,42 +13,13 @@ pub struct View<'a, S> {
     pub shape: Shape,
 }
 
-/// Working memory that kernels share. It grows to the largest request and then stays, so that a repeated step allocates
-/// nothing.
-#[derive(Debug, Default)]
-pub struct Scratch<T> {
-    buffer: Vec<T>,
-}
-
-impl<T: Element> Scratch<T> {
-    /// A slice of `len` numbers with arbitrary contents.
-    pub fn take(&mut self, len: usize) -> &mut [T] {
-        if self.buffer.len() < len {
-            self.buffer.reserve_exact(len - self.buffer.len());
-            self.buffer.resize(len, T::ZERO);
-        }
-        &mut self.buffer[..len]
-    }
-
-    /// Two slices with arbitrary contents.
-    pub fn take_two(&mut self, first: usize, second: usize) -> (&mut [T], &mut [T]) {
-        self.take(first + second).split_at_mut(first)
-    }
-
-    /// Bytes held.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.buffer.capacity() * size_of::<T>()
-    }
-}
-
 /// What a kernel may use beside its tensors.
 #[derive(Debug)]
 pub struct Run<'a, T> {
     /// Integers, mask key and mode of the pass.
     pub context: Context<'a>,
-    /// Working memory.
-    pub scratch: &'a mut Scratch<T>,
+    /// Working memory of at least [`Op::scratch`] numbers, with arbitrary contents.
+    pub scratch: &'a mut [T],
 }
 
 /// One tensor op with `N` inputs and one output.
@@ -68,6 +39,11 @@ pub trait Op<const N: usize>: Clone + Send + 'static {
 
     /// How many numbers the forward kernel keeps for the backward kernel.
     fn saved(&self, _x: [Shape; N]) -> usize {
+        0
+    }
+
+    /// How many numbers of working memory each of the two kernels needs. All kernels of an engine work in the same.
+    fn scratch(&self, _x: [Shape; N]) -> usize {
         0
     }
 

@@ -16,9 +16,23 @@ pub struct OpCheck<'a> {
     pub seed: u64,
     /// Whether to put zeros, ties, ±60 and subnormal numbers among the inputs.
     pub special: bool,
+    /// Whether NaN and both infinities are among the inputs, one number in eleven, and what is then asked.
+    pub non_finite: NonFiniteInputs,
     /// Whether to compare with central differences, which are wrong at kinks and useless among special numbers; they are
-    /// left out if `special` is set.
+    /// left out where `special` or `non_finite` puts others among the inputs.
     pub differences: bool,
+}
+
+/// What [`OpCheck`] does about numbers that are not finite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NonFiniteInputs {
+    /// There are none among the inputs.
+    Absent,
+    /// They are among the inputs, and come out where and as the formula says.
+    Exact,
+    /// They are among the inputs, and may reach further than in the formula, as by products with zero, but are never lost:
+    /// whatever a kernel gives as finite is the formula's.
+    MaySpread,
 }
 
 impl Default for OpCheck<'_> {
@@ -27,10 +41,14 @@ impl Default for OpCheck<'_> {
             context: Context::default(),
             seed: 1,
             special: false,
+            non_finite: NonFiniteInputs::Absent,
             differences: true,
         }
     }
 }
+
+/// A number before the inputs in the flat buffer, so that no kernel can count on where vectors begin in memory.
+const IN_FRONT: &str = "in front";
 
 /// Kernel against formula, and kernel gradient against tape gradient, relative to the largest number compared.
 const EXACT: f64 = 1e-12;
@@ -63,12 +81,16 @@ impl OpCheck<'_> {
     /// [`Error::Disagreement`] for the first number that is off; what the op's shape rule says.
     pub fn run<const N: usize, O: Op<N>>(&self, op: &O, shapes: &[&[usize]; N]) -> Result<()> {
         let mut params = Params::<f64>::new();
+        params.add(IN_FRONT, Shape::SCALAR, &[1.0])?;
         for (i, dims) in shapes.iter().enumerate() {
             let shape = Shape::new(dims)?;
             params.add(format!("x{i}"), shape, &self.inputs(shape.len(), i as u64))?;
         }
         let kernel = self.value_and_gradient::<f64, TensorEngine<f64>, N, O>(op, &params)?;
         let formula = self.value_and_gradient::<f64, ScalarEngine<f64>, N, O>(op, &params)?;
+        let compare = |op, what, expected: &[f64], found: &[f64], tolerance| {
+            compare(op, what, expected, found, tolerance, self.non_finite)
+        };
         compare(
             O::NAME,
             "kernel value against formula",
@@ -83,7 +105,7 @@ impl OpCheck<'_> {
             &kernel.1,
             EXACT,
         )?;
-        if self.differences && !self.special {
+        if self.differences && !self.special && self.non_finite == NonFiniteInputs::Absent {
             let differences = self.differences(op, &params, &weights(formula.0.len()));
             compare(
                 O::NAME,
@@ -119,9 +141,13 @@ impl OpCheck<'_> {
             let u = uniform(self.seed ^ (stream << 32), i);
             (1.5 * u + 0.01 * u.signum()) as f32 as f64
         };
+        const NON_FINITE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
         (0..len)
             .map(|i| {
-                if self.special && i % 2 == 0 {
+                let u = uniform(!self.seed ^ (stream << 32), i);
+                if self.non_finite != NonFiniteInputs::Absent && u.abs() < 1.0 / 11.0 {
+                    NON_FINITE[i % 3]
+                } else if self.special && i % 2 == 0 {
                     SPECIAL[i / 2 % 8]
                 } else {
                     plain(i)
@@ -159,6 +185,7 @@ impl OpCheck<'_> {
         let added = gradient
             .iter()
             .zip(&before)
+            .skip(1)
             .map(|(&after, &before)| (after - before).to_f64());
         Ok((value, added.collect()))
     }
@@ -173,7 +200,7 @@ impl OpCheck<'_> {
     ) -> Result<Vec<f64>> {
         let mut pass = workspace.bind(params, self.context);
         let mut x = Vec::new();
-        for id in params.ids() {
+        for id in params.ids().skip(1) {
             x.push(pass.param(id)?);
         }
         let y = pass.apply(op.clone(), std::array::from_fn(|i| x[i]))?;
@@ -193,7 +220,7 @@ impl OpCheck<'_> {
         let mut x = params.values().to_vec();
         let weighted = |x: &[f64]| {
             let views = std::array::from_fn(|i| {
-                let entry = &params.entries()[i];
+                let entry = &params.entries()[i + 1];
                 View {
                     data: &x[entry.range()],
                     shape: entry.shape,
@@ -204,7 +231,7 @@ impl OpCheck<'_> {
             f64::dot(&y, weights)
         };
         let step = 6e-6; // about the cube root of the precision of f64
-        (0..x.len())
+        (1..x.len())
             .map(|i| {
                 let centre = x[i];
                 x[i] = centre + step;
@@ -251,6 +278,7 @@ fn compare(
     expected: &[f64],
     found: &[f64],
     tolerance: f64,
+    non_finite: NonFiniteInputs,
 ) -> Result<()> {
     let scale = expected.iter().fold(1.0, |m: f64, e| {
         if e.is_finite() {
@@ -259,8 +287,11 @@ fn compare(
             m
         }
     });
-    let same =
-        |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * scale;
+    let same = |expected: f64, found: f64| {
+        let may_spread = non_finite == NonFiniteInputs::MaySpread && !found.is_finite();
+        let both = expected == found || (expected.is_nan() && found.is_nan());
+        both || may_spread || (expected - found).abs() <= tolerance * scale
+    };
     match expected.iter().zip(found).position(|(&e, &f)| !same(e, f)) {
         None if expected.len() == found.len() => Ok(()),
         None => Err(Error::Length {
@@ -296,6 +327,10 @@ mod tests {
         AddsToWhatWasThere,
         /// Right in f64 only.
         Single,
+        /// 0 where it should be NaN.
+        LosesNan,
+        /// NaN where it should be infinite.
+        Spreads,
     }
 
     #[derive(Clone)]
@@ -335,6 +370,8 @@ mod tests {
                     Fault::Single if T::EPSILON > T::from_f64(1e-10) => {
                         x.relu() + T::from_f64(1e-3)
                     }
+                    Fault::LosesNan if x.is_nan() => T::ZERO,
+                    Fault::Spreads if !x.is_finite() => T::NAN,
                     _ => x.relu(),
                 };
             }
@@ -390,6 +427,27 @@ mod tests {
     }
 
     #[test]
+    fn the_check_sees_non_finite_numbers_that_are_lost_or_spread() {
+        let passes = |fault, non_finite| {
+            let check = OpCheck {
+                non_finite,
+                ..OpCheck::default()
+            };
+            check.run(&BrokenRelu(fault), &[&[200]]).is_ok()
+        };
+        for (fault, exact, may_spread) in [
+            (Fault::None, true, true),
+            (Fault::LosesNan, false, false),
+            (Fault::Spreads, false, true),
+            (Fault::Value, false, false),
+        ] {
+            assert!(passes(fault, NonFiniteInputs::Absent) || fault == Fault::Value);
+            assert_eq!(passes(fault, NonFiniteInputs::Exact), exact);
+            assert_eq!(passes(fault, NonFiniteInputs::MaySpread), may_spread);
+        }
+    }
+
+    #[test]
     fn f11_relu_times_its_output_is_seen_at_two_and_not_at_one() {
         let dx = |at: f64| {
             let op = BrokenRelu(Fault::KernelGradient);
@@ -401,7 +459,14 @@ mod tests {
             let y = pass.apply(op, [x]).unwrap();
             let mut gradient = [0.0];
             pass.backward_scalar(y, &mut gradient).unwrap();
-            compare("relu", "gradient", &[1.0], &gradient, EXACT)
+            compare(
+                "relu",
+                "gradient",
+                &[1.0],
+                &gradient,
+                EXACT,
+                NonFiniteInputs::Absent,
+            )
         };
         assert!(dx(1.0).is_ok());
         assert!(dx(2.0).is_err());

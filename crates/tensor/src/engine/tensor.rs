@@ -15,11 +15,11 @@ use std::ops::Range;
 use crate::buffer::grow;
 use crate::error::{check_finite, check_len};
 use crate::{
-    Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Scratch, Segment, Shape,
-    View, Workspace,
+    Context, Element, Engine, Error, Op, ParamId, Params, Result, Run, Segment, Shape, View,
+    Workspace,
 };
 use room::Room;
-use segment::{Again, Hidden};
+use segment::{Again, Hidden, inside};
 
 /// The largest number of inputs of one op.
 const MAX_INPUTS: usize = 4;
@@ -180,7 +180,8 @@ pub struct TensorEngine<T> {
     used_saved: usize,
     gradients: Vec<T>,
     room: Room,
-    scratch: Scratch<T>,
+    /// Working memory of the kernels, as large as the most demanding op of this pass or of one before asked.
+    scratch: Vec<T>,
 }
 
 impl<T: Element> TensorEngine<T> {
@@ -199,15 +200,15 @@ impl<T: Element> TensorEngine<T> {
             used_saved: 0,
             gradients: Vec::new(),
             room: Room::default(),
-            scratch: Scratch::default(),
+            scratch: Vec::new(),
         }
     }
 
     /// Bytes held for results, kept numbers, gradients of results and working memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let numbers = self.values.capacity() + self.saved.capacity() + self.gradients.capacity();
-        numbers * size_of::<T>() + self.scratch.bytes()
+        let buffers = [&self.values, &self.saved, &self.gradients, &self.scratch];
+        buffers.map(Vec::capacity).iter().sum::<usize>() * size_of::<T>()
     }
 
     fn address(&self) -> usize {
@@ -504,6 +505,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         let shapes = inputs.map(|i| engine.slots[i].shape);
         let shape = op.shape(&self.context, shapes)?;
         let saved = engine.reserve_saved(op.saved(shapes))?;
+        grow(&mut engine.scratch, op.scratch(shapes))?;
         let place = Place::Arena(engine.reserve_value(shape.len())?);
         let wants_gradient = inputs.iter().any(|&i| engine.slots[i].wants_gradient);
         let y = engine.push_slot(Slot {
@@ -529,7 +531,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         let input = self.engine.slot(x)?;
         let segment = Hidden(segment);
         let (start, nodes) = self.engine.enter();
-        let done = segment.run(self, input);
+        let done = segment.run(self, input).map_err(|e| inside(e, start.nodes));
         let engine = &mut *self.engine;
         let result = done.map(|y| engine.slots[y]);
         if let Ok(result) = &result {
@@ -594,6 +596,7 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use burtorch_core::Scalar;
 
     #[test]
     fn more_than_any_memory_is_an_error_and_changes_nothing() {
@@ -601,5 +604,60 @@ mod tests {
         let found = reserve(&mut buffer, &mut used, 1 << 56);
         assert!(matches!(found, Err(Error::OutOfMemory { .. })));
         assert_eq!((buffer.len(), used), (16, 16));
+    }
+
+    /// Asks for more working memory than there is.
+    #[derive(Clone)]
+    struct Greedy;
+
+    impl Op<1> for Greedy {
+        const NAME: &'static str = "greedy";
+
+        fn shape(&self, _: &Context<'_>, [x]: [Shape; 1]) -> Result<Shape> {
+            Ok(x)
+        }
+
+        fn scratch(&self, _: [Shape; 1]) -> usize {
+            1 << 56
+        }
+
+        fn formula<S: Scalar>(&self, _: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
+            y.extend_from_slice(x.data);
+        }
+
+        fn forward<E: Element>(
+            &self,
+            _: &mut Run<'_, E>,
+            _: [View<'_, E>; 1],
+            _: &mut [E],
+            _: &mut [E],
+        ) {
+            unreachable!("it was refused");
+        }
+
+        fn backward<E: Element>(
+            &self,
+            _: &mut Run<'_, E>,
+            _: [View<'_, E>; 1],
+            _: &[E],
+            _: &[E],
+            _: &[E],
+            _: [Option<&mut [E]>; 1],
+        ) {
+            unreachable!("it was refused");
+        }
+    }
+
+    #[test]
+    fn an_op_whose_working_memory_is_refused_is_not_run() -> Result<()> {
+        let mut engine = TensorEngine::<f64>::new();
+        let params = Params::new();
+        let mut pass = engine.bind(&params, Context::default());
+        let x = pass.constant(&[2.0], Shape::SCALAR)?;
+        let refused = pass.apply(Greedy, [x]);
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+        let y = pass.apply(crate::ops::Identity, [x])?;
+        assert_eq!(pass.value(y).data, [2.0]);
+        Ok(())
     }
 }

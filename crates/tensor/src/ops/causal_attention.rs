@@ -402,6 +402,11 @@ impl Op<1> for CausalAttention {
         2 * x.rows() * self.heads
     }
 
+    fn scratch(&self, [x]: [Shape; 1]) -> usize {
+        let sizes = Sizes::new(x, self.heads);
+        2 * (sizes.columns() + sizes.time) * MOST_LANES + panel_len(MOST_LANES)
+    }
+
     fn formula<S: Scalar>(&self, context: &Context<'_>, [x]: [View<'_, S>; 1], y: &mut Vec<S>) {
         let sizes = Sizes::new(x.shape, self.heads);
         let mask = self.mask(context);
@@ -449,9 +454,7 @@ impl Op<1> for CausalAttention {
             x: x.data,
             y,
             saved,
-            scratch: run
-                .scratch
-                .take((2 * sizes.columns() + sizes.time) * MOST_LANES),
+            scratch: run.scratch,
         });
     }
 
@@ -467,7 +470,7 @@ impl Op<1> for CausalAttention {
         let Some(dx) = dx else { return };
         let sizes = Sizes::new(x.shape, self.heads);
         let len = 2 * (sizes.columns() + sizes.time) * MOST_LANES;
-        let (scratch, panel) = run.scratch.take_two(len, panel_len(MOST_LANES));
+        let (scratch, panel) = run.scratch.split_at_mut(len);
         dispatch::arch().dispatch(Backward {
             sizes,
             mask: self.mask(&run.context),

@@ -12,6 +12,9 @@ use crate::kernels::rows::exp_shifted;
 use crate::{Context, Element, Indices, Op, Result, Run, Shape, View};
 
 /// Mean cross entropy in nats. Input: logits `[.., V]` → one number.
+///
+/// A logit of −∞ is a class that cannot be: it has probability 0, and the loss is +∞ if it is the target. NaN and +∞ make the loss
+/// one of the two.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrossEntropy {
     /// The right class of each row, each below V.
@@ -221,38 +224,65 @@ mod tests {
         assert!(check(&[1, 1, 1]).run(&op(3, None), &[&[2, 7]]).is_err());
     }
 
+    /// The loss of one row, and its gradient.
+    fn of_row(logits: &[f32], target: u32) -> (f32, Vec<f32>) {
+        let mut params = Params::<f32>::new();
+        let shape = Shape::new(&[1, logits.len()]).unwrap();
+        let x = params.add("x", shape, logits).unwrap();
+        let targets = [target];
+        let mut workspace = TensorEngine::new();
+        let context = Context {
+            indices: &targets,
+            ..Context::default()
+        };
+        let mut pass = workspace.bind(&params, context);
+        let x = pass.param(x).unwrap();
+        let y = pass.apply(op(1, None), [x]).unwrap();
+        let loss = pass.value(y).data[0];
+        let mut gradient = vec![0.0; logits.len()];
+        pass.backward_scalar(y, &mut gradient).unwrap();
+        (loss, gradient)
+    }
+
     #[test]
-    fn f08_large_logits() {
-        let cases: [(&[f32], u32, f32, &[f32]); 2] = [
+    fn f08_large_logits_and_masked_ones() {
+        let (nothing, everything) = (f32::NEG_INFINITY, f32::INFINITY);
+        let cases: [(&[f32], u32, f32, &[f32]); 4] = [
             (&[100.0, 0.0, -100.0], 2, 200.0, &[1.0, 0.0, -1.0]),
             (&[1e8, 1e8], 0, std::f32::consts::LN_2, &[-0.5, 0.5]),
+            (
+                &[nothing, 3.0, 3.0],
+                1,
+                std::f32::consts::LN_2,
+                &[0.0, -0.5, 0.5],
+            ),
+            (&[nothing, 3.0, 3.0], 0, everything, &[-1.0, 0.5, 0.5]),
         ];
-        for (logits, target, loss, expected) in cases {
-            let mut params = Params::<f32>::new();
-            let x = params
-                .add("x", Shape::new(&[1, logits.len()]).unwrap(), logits)
-                .unwrap();
-            let targets = [target];
-            let mut workspace = TensorEngine::new();
-            let mut pass = workspace.bind(
-                &params,
-                Context {
-                    indices: &targets,
-                    ..Context::default()
-                },
-            );
-            let x = pass.param(x).unwrap();
-            let y = pass.apply(op(1, None), [x]).unwrap();
-            assert!((pass.value(y).data[0] - loss).abs() < 1e-6);
-            let mut gradient = vec![0.0; logits.len()];
-            pass.backward_scalar(y, &mut gradient).unwrap();
-            assert!(
-                gradient
-                    .iter()
-                    .zip(expected)
-                    .all(|(a, b)| (a - b).abs() < 1e-6),
-                "{gradient:?}"
-            );
-        }
+        at_every_level(|| {
+            for (logits, target, right, slopes) in cases {
+                let (loss, gradient) = of_row(logits, target);
+                assert!(loss == right || (loss - right).abs() < 1e-6, "{loss}");
+                let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-6;
+                assert!(gradient.iter().zip(slopes).all(close), "{gradient:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn nan_and_infinity_among_the_logits_are_not_lost() {
+        at_every_level(|| {
+            for bad in [f32::NAN, f32::INFINITY] {
+                for place in [0, 5, 16, 36] {
+                    let mut logits = [0.25; 37];
+                    logits[place] = bad;
+                    let (loss, gradient) = of_row(&logits, 5);
+                    assert!(!loss.is_finite(), "{bad} at {place}: {loss}");
+                    assert!(
+                        gradient.iter().all(|slope| slope.is_nan()),
+                        "{bad} at {place}"
+                    );
+                }
+            }
+        });
     }
 }

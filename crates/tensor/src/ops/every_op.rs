@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::kernels::dispatch::levels::at_every_level;
-use crate::{Context, Indices, Op, OpCheck};
+use crate::{Context, Indices, NonFiniteInputs, Op, OpCheck};
 
 /// Sizes that cross the widths of vectors and tiles.
 fn size() -> impl Strategy<Value = usize> {
@@ -17,6 +17,7 @@ fn check(seed: u64, context: Context<'_>) -> OpCheck<'_> {
         context,
         seed,
         special: false,
+        non_finite: NonFiniteInputs::Absent,
         differences: false,
     }
 }
@@ -38,8 +39,8 @@ proptest! {
 
     #[test]
     fn elementwise(seed: u64, rows in size(), columns in size()) {
-        for special in [false, true] {
-            let check = OpCheck { special, ..check(seed, Context::default()) };
+        for (special, non_finite) in [(false, NonFiniteInputs::Absent), (true, NonFiniteInputs::Absent), (true, NonFiniteInputs::Exact)] {
+            let check = OpCheck { special, non_finite, ..check(seed, Context::default()) };
             let shape = &[rows, columns][..];
             holds(check, &Add, [shape, shape]);
             holds(check, &Mul, [shape, shape]);
@@ -96,5 +97,37 @@ proptest! {
         holds(check, &CrossEntropy { targets: all, ignore: None }, [&[ids.len(), columns + 4]]);
         holds(check, &CrossEntropy { targets: all, ignore: Some(2) }, [&[ids.len(), columns + 4]]);
         holds(check, &AddPositions, [&[2, ids.len(), columns], &[ids.len() + 1, columns]]);
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_come_out_as_from_the_formula(seed: u64, m in size(), k in size(), n in size(), ids in prop::collection::vec(0..5u32, 1..40)) {
+        let context = Context { key: seed, indices: &ids, ..Context::default() };
+        let check = OpCheck { non_finite: NonFiniteInputs::Exact, ..check(seed, context) };
+        let all = Indices::new(0, ids.len());
+        let wide = n + 3;
+        holds(check, &Sum, [&[m, n]]);
+        holds(check, &Mean, [&[m, n]]);
+        holds(check, &LayerNorm { epsilon: 1e-3 }, [&[m, wide], &[wide]]);
+        holds(check, &LayerNorm { epsilon: 1e-3 }, [&[m, wide], &[wide], &[wide]]);
+        holds(check, &MatMul, [&[m, k], &[k, n]]);
+        holds(check, &Linear::plain(), [&[m, k], &[n, k]]);
+        holds(check, &Linear::plain(), [&[m, k], &[n, k], &[n]]);
+        holds(check, &Dropout { probability: 0.3, stream: 4 }, [&[m, n]]);
+        holds(check, &Embedding { ids: all, sequences: 1 }, [&[5, n]]);
+        holds(check, &AddPositions, [&[2, ids.len(), n], &[ids.len() + 1, n]]);
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_not_lost(seed: u64, m in size(), k in size(), n in size(), b in 1..3usize, heads in 1..4usize) {
+        let context = Context { key: seed, ..Context::default() };
+        let check = OpCheck { non_finite: NonFiniteInputs::MaySpread, ..check(seed, context) };
+        holds(check, &Softmax, [&[m, n]]);
+        for activation in [Activation::Relu, Activation::Gelu, Activation::GeluTanh] {
+            holds(check, &Linear { activation }, [&[m, k], &[n, k]]);
+            holds(check, &Linear { activation }, [&[m, k], &[n, k], &[n]]);
+        }
+        for dropout in [0.0, 0.3] {
+            holds(check, &CausalAttention { heads, dropout, stream: 1 }, [&[b, m, 3 * heads * k]]);
+        }
     }
 }

@@ -314,6 +314,10 @@ impl<const N: usize> Op<N> for LayerNorm {
         2 * x[0].rows()
     }
 
+    fn scratch(&self, x: [Shape; N]) -> usize {
+        2 * x[1].len().next_multiple_of(WIDEST_VECTOR)
+    }
+
     fn formula<S: Scalar>(&self, _: &Context<'_>, x: [View<'_, S>; N], y: &mut Vec<S>) {
         let epsilon = <S as Number>::Primal::from_f64(self.epsilon);
         for row in x[0].data.chunks_exact(x[0].shape.last()) {
@@ -355,9 +359,8 @@ impl<const N: usize> Op<N> for LayerNorm {
         let width = x[1].data.len();
         let wants_bias = matches!(dx.get(2), Some(Some(_)));
         let padded = width.next_multiple_of(WIDEST_VECTOR);
-        let (gain_sums, bias_sums) = run
-            .scratch
-            .take_two(padded, if wants_bias { padded } else { 0 });
+        let (gain_sums, rest) = run.scratch.split_at_mut(padded);
+        let bias_sums = &mut rest[..if wants_bias { padded } else { 0 }];
         // Rows are summed in blocks, so that long f32 sums keep their digits.
         for first in (0..x[0].shape.rows()).step_by(BLOCK) {
             let rows = first..x[0].shape.rows().min(first + BLOCK);

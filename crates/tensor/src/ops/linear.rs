@@ -55,6 +55,14 @@ impl Linear {
     pub fn plain() -> Self {
         Linear::default()
     }
+
+    /// Numbers of working memory for the gradients before the activation, of a result of `len` numbers.
+    fn gradients(&self, len: usize) -> usize {
+        match self.activation {
+            Activation::Identity => 0,
+            _ => len,
+        }
+    }
 }
 
 impl<const N: usize> Op<N> for Linear {
@@ -81,6 +89,11 @@ impl<const N: usize> Op<N> for Linear {
         } else {
             0
         }
+    }
+
+    fn scratch(&self, x: [Shape; N]) -> usize {
+        let (rows, inputs, outputs) = (x[0].rows(), x[0].last(), x[1].rows());
+        self.gradients(rows * outputs) + panel_len(rows.max(inputs).max(outputs))
     }
 
     fn formula<S: Scalar>(&self, _: &Context<'_>, x: [View<'_, S>; N], y: &mut Vec<S>) {
@@ -113,8 +126,7 @@ impl<const N: usize> Op<N> for Linear {
             Matrix::new(x[0].data, rows, inputs),
             Matrix::new(x[1].data, outputs, inputs),
         );
-        let panel = run.scratch.take(panel_len(inputs));
-        gemm(a, w.t(), Destination::set(z, outputs), panel);
+        gemm(a, w.t(), Destination::set(z, outputs), run.scratch);
         if let Some(b) = x.get(2) {
             add_row(z, b.data);
         }
@@ -138,22 +150,18 @@ impl<const N: usize> Op<N> for Linear {
         mut dx: [Option<&mut [T]>; N],
     ) {
         let (rows, inputs, outputs) = (x[0].shape.rows(), x[0].shape.last(), x[1].shape.rows());
-        let slopes = match self.activation {
-            Activation::Identity => 0,
-            _ => rows * outputs,
-        };
-        let (scratch, panel) = run.scratch.take_two(slopes, panel_len(rows.max(outputs)));
+        let (before, panel) = run.scratch.split_at_mut(self.gradients(dy.len()));
         let dz = match self.activation {
             Activation::Identity => dy,
             Activation::Relu => {
-                for ((dz, &y), &dy) in scratch.iter_mut().zip(y).zip(dy) {
+                for ((dz, &y), &dy) in before.iter_mut().zip(y).zip(dy) {
                     *dz = if y > T::ZERO { dy } else { T::ZERO };
                 }
-                scratch
+                before
             }
             Activation::Gelu | Activation::GeluTanh => {
-                product(scratch, saved, dy);
-                scratch
+                product(before, saved, dy);
+                before
             }
         };
         let dz_matrix = Matrix::new(dz, rows, outputs);

@@ -34,6 +34,11 @@ impl Op<2> for MatMul {
         }
     }
 
+    fn scratch(&self, [a, b]: [Shape; 2]) -> usize {
+        let (m, k, n) = sizes(a, b);
+        panel_len(m.max(k).max(n))
+    }
+
     fn formula<S: Scalar>(&self, _: &Context<'_>, [a, b]: [View<'_, S>; 2], c: &mut Vec<S>) {
         let (m, k, n) = sizes(a.shape, b.shape);
         for (a, b) in a.data.chunks_exact(m * k).zip(b.data.chunks_exact(k * n)) {
@@ -54,7 +59,6 @@ impl Op<2> for MatMul {
         _: &mut [T],
     ) {
         let (m, k, n) = sizes(a.shape, b.shape);
-        let panel = run.scratch.take(panel_len(k));
         let stack = a
             .data
             .chunks_exact(m * k)
@@ -65,7 +69,7 @@ impl Op<2> for MatMul {
                 Matrix::new(a, m, k),
                 Matrix::new(b, k, n),
                 Destination::set(c, n),
-                panel,
+                run.scratch,
             );
         }
     }
@@ -80,7 +84,6 @@ impl Op<2> for MatMul {
         [da, db]: [Option<&mut [T]>; 2],
     ) {
         let (m, k, n) = sizes(a.shape, b.shape);
-        let panel = run.scratch.take(panel_len(n.max(m)));
         if let Some(da) = da {
             let stack = dc
                 .chunks_exact(m * n)
@@ -91,7 +94,7 @@ impl Op<2> for MatMul {
                     Matrix::new(dc, m, n),
                     Matrix::new(b, k, n).t(),
                     Destination::add(da, k),
-                    panel,
+                    run.scratch,
                 );
             }
         }
@@ -106,7 +109,7 @@ impl Op<2> for MatMul {
                     Matrix::new(a, m, k).t(),
                     Matrix::new(dc, m, n),
                     Destination::add(db, n),
-                    panel,
+                    run.scratch,
                 );
             }
         }

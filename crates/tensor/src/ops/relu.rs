@@ -16,7 +16,7 @@ unary!(Relu, "relu", formula: relu,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Op, OpCheck, Run, Scratch, Shape, View};
+    use crate::{Context, Op, OpCheck, Run, Shape, View};
 
     #[test]
     fn kernel_formula_and_differences_agree() {
@@ -36,10 +36,9 @@ mod tests {
             data: &x[..],
             shape: Shape::new(&[4]).unwrap(),
         };
-        let mut scratch = Scratch::default();
         let mut run = Run {
             context: Context::default(),
-            scratch: &mut scratch,
+            scratch: &mut [],
         };
         Relu.forward(&mut run, [view], &mut y, &mut []);
         Relu.backward(&mut run, [view], &y, &[], &[1.0; 4], [Some(&mut dx)]);

@@ -8,7 +8,7 @@ use std::any::Any;
 
 use super::{MAX_INPUTS, Node, Place, TensorEngine, TensorPass, Work};
 use crate::ops::Identity;
-use crate::{Element, Engine, Result, Segment};
+use crate::{Element, Engine, Error, Result, Segment};
 
 /// A [`Segment`] with its type hidden.
 pub(super) trait Again<T>: Send {
@@ -42,7 +42,19 @@ pub(super) struct Start {
     slots: usize,
     pub(super) values: usize,
     saved: usize,
-    nodes: usize,
+    pub(super) nodes: usize,
+}
+
+/// An error of a segment, which counts as one op: the node it names is the segment.
+pub(super) fn inside(error: Error, segment: usize) -> Error {
+    match error {
+        Error::NonFinite { op, phase, .. } => Error::NonFinite {
+            op,
+            node: segment,
+            phase,
+        },
+        other => other,
+    }
 }
 
 impl<T: Element> TensorEngine<T> {
@@ -143,14 +155,14 @@ impl<T: Element> TensorPass<'_, T> {
             self.sweep(gradients)
         });
         self.engine.leave(&start, nodes);
-        swept
+        swept.map_err(|error| inside(error, node))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Error, ParamId, Params, Shape, Workspace, ops};
+    use crate::{Context, ParamId, Params, Shape, Workspace, ops};
     use burtorch_core::Float;
 
     /// `tanh` so many times; with `fail` set, an op that must refuse its inputs comes last.
@@ -264,10 +276,16 @@ mod tests {
         };
         let mut pass = engine.bind(&params, context);
         let x = pass.param(id)?;
+        let x = pass.apply(ops::Identity, [x])?;
         let y = pass.recompute(Scales, x)?;
         let mut gradients = vec![0.0; 100];
         let failed = pass.backward(y, &[1e300; 100], &mut gradients);
-        assert!(matches!(failed, Err(Error::NonFinite { .. })), "{failed:?}");
+        let named = Err(Error::NonFinite {
+            op: "scale",
+            node: 1,
+            phase: "backward",
+        });
+        assert_eq!(failed, named);
         gradients.fill(0.0);
         pass.backward(y, &[1.0; 100], &mut gradients)?;
         assert!(gradients.iter().all(|x| (x - 1.0).abs() < 1e-12));
