@@ -31,6 +31,8 @@ pub enum Command {
     Generate(GenerateArgs),
     /// Measure a trained model on text it did not learn
     Eval(EvalArgs),
+    /// Draw the curves of one run or several: losses, learning rate, gradient norm
+    Plot(PlotArgs),
     /// Tell what a training run will take: parameters, operations per step, memory; and what the machine offers
     Info(Box<InfoArgs>),
 }
@@ -70,6 +72,9 @@ pub struct GenerateArgs {
     /// Folder of a run
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
+    /// Take the model of the step with the lowest validation loss instead of the last
+    #[arg(long)]
+    pub best: bool,
     /// Text to go on from; its end counts, as far as the model looks back. Empty: start as behind a line end, or from token 0 if the model knows none
     #[arg(
         long,
@@ -108,12 +113,29 @@ pub struct EvalArgs {
     /// Folder of a run
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
+    /// Take the model of the step with the lowest validation loss instead of the last
+    #[arg(long)]
+    pub best: bool,
     /// Text to measure on, all of it [default: the validation part of the text the run learned from]
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// Print one line of JSON to standard output instead
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `plot`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  burtorch-gpt plot runs/small-1                       writes runs/small-1/curve.svg\n  burtorch-gpt plot runs/small-1 runs/small-2 --out both.svg"
+)]
+pub struct PlotArgs {
+    /// Folders of runs, whose curves go into one picture
+    #[arg(value_name = "DIR", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The picture, an SVG file [default: curve.svg in the folder of a single run, curves.svg here for several]
+    #[arg(long, value_name = "FILE.svg")]
+    pub out: Option<PathBuf>,
 }
 
 /// Arguments of `info`: the settings are those of `train`.
@@ -146,6 +168,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Train(args) => commands::train::run(args),
         Command::Generate(args) => commands::generate::run(args),
         Command::Eval(args) => commands::eval::run(args),
+        Command::Plot(args) => commands::plot::run(args),
         Command::Info(args) => commands::info::run(args),
     }
 }

@@ -3,6 +3,7 @@
 pub mod eval;
 pub mod generate;
 pub mod info;
+pub mod plot;
 pub mod train;
 
 use std::io::Write;
@@ -57,11 +58,22 @@ fn program() -> String {
     )
 }
 
-/// Settings and record of a run, its model and its tokenizer, which must fit each other.
-fn load(run: &RunDirectory) -> Result<(Settings, Record, LoadedModel, Tokenizer), Error> {
+/// Settings and record of a run, its last model or its best, and its tokenizer, which must fit each other.
+fn load(
+    run: &RunDirectory,
+    best: bool,
+) -> Result<(Settings, Record, LoadedModel, Tokenizer), Error> {
     let (settings, record) = ConfigFile::load_run(&run.config())?;
     let tokenizer = Tokenizer::load(&run.tokenizer())?;
-    let loaded = load_model(&run.model())?;
+    let path = match best {
+        true => run.best(),
+        false => run.model(),
+    };
+    if best && !path.exists() {
+        let found = "none: the run has not been evaluated yet, and only has a last model";
+        return Err(Error::content(&path, "the best model of the run", found));
+    }
+    let loaded = load_model(&path)?;
     let (expected, found) = (loaded.model.config().vocab_size, tokenizer.size());
     if expected != found {
         let expected = format!("{expected} tokens, as the model has");

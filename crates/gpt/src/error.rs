@@ -142,6 +142,16 @@ pub enum Error {
         /// The step whose state the folder of the run holds, 0 for the untrained model; none without a folder.
         saved: Option<u64>,
     },
+    /// The user ended a run before its end, and its state was saved.
+    #[error("stopped behind step {} of {}, which is saved; to go on: {command}", grouped(*step), grouped(*steps))]
+    Stopped {
+        /// The last step made.
+        step: u64,
+        /// The steps of the run.
+        steps: u64,
+        /// The command that goes on.
+        command: String,
+    },
     /// The logits of a model are not finite, so no token can be drawn.
     #[error("the model produced the logit {found} for token {token}: expected finite numbers")]
     Logits {

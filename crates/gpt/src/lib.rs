@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod atomic_file;
+pub mod best;
 pub mod checkpoint;
 pub mod cli;
 pub mod commands;
@@ -23,11 +24,13 @@ pub mod embedded;
 mod error;
 pub mod evaluation;
 pub mod generation;
+pub mod interrupt;
 pub mod memory;
 pub mod metrics;
 pub mod model;
 mod parse;
 pub mod plan;
+pub mod plot;
 mod progress;
 pub mod run_directory;
 pub mod run_lock;

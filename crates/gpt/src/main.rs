@@ -1,9 +1,10 @@
-//! The program `burtorch-gpt`. Exit codes: 0 done, 1 failed with a message, 2 wrong usage.
+//! The program `burtorch-gpt`. Exit codes: 0 done, 1 failed with a message, 2 wrong usage, 130 stopped by Ctrl-C.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
 use std::process::ExitCode;
 
+use burtorch_gpt::interrupt::INTERRUPTED;
 use burtorch_gpt::{Error, cli};
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     };
     match cli::run(&arguments) {
         Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
+        Err(stopped @ Error::Stopped { .. }) => complain(&stopped.to_string(), INTERRUPTED),
         Err(error) => {
             let code = if error.is_usage() {
                 WRONG_USAGE

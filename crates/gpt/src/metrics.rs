@@ -77,6 +77,20 @@ impl Metrics {
         ))
     }
 
+    /// The lines of a run, whether it has ended or not: a half-written last one is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] or [`Error::Content`], naming `path`.
+    pub fn read(path: &Path) -> Result<Vec<Line>, Error> {
+        let text = fs::read(path).map_err(Error::file(path, "read the metrics"))?;
+        let whole = text
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        Ok(lines_to(path, &text[..whole], u64::MAX)?.0)
+    }
+
     /// Appends a line; it may stay in memory until [`sync`](Self::sync).
     ///
     /// # Errors
@@ -102,8 +116,8 @@ impl Metrics {
     }
 }
 
-/// The lines up to `step`, which must be 1, 2, … `step`, and the length of their text.
-fn complete_lines(path: &Path, text: &[u8], step: u64) -> Result<(Vec<Line>, usize), Error> {
+/// The lines up to `step`, which must be 1, 2, … and none missing, and the length of their text.
+fn lines_to(path: &Path, text: &[u8], step: u64) -> Result<(Vec<Line>, usize), Error> {
     let mut lines = Vec::new();
     let mut length = 0;
     for piece in text.split_inclusive(|byte| *byte == b'\n') {
@@ -132,14 +146,20 @@ fn complete_lines(path: &Path, text: &[u8], step: u64) -> Result<(Vec<Line>, usi
         length += piece.len();
         lines.push(line);
     }
-    match lines.len() as u64 == step {
-        true => Ok((lines, length)),
-        false => Err(Error::content(
-            path,
-            format!("lines for {step} steps"),
-            format!("{} lines", lines.len()),
-        )),
+    Ok((lines, length))
+}
+
+/// As [`lines_to`], where the lines must reach `step`.
+fn complete_lines(path: &Path, text: &[u8], step: u64) -> Result<(Vec<Line>, usize), Error> {
+    let (lines, length) = lines_to(path, text, step)?;
+    if lines.len() as u64 == step {
+        return Ok((lines, length));
     }
+    let (expected, found) = (
+        format!("lines for {step} steps"),
+        format!("{} lines", lines.len()),
+    );
+    Err(Error::content(path, expected, found))
 }
 
 #[cfg(test)]

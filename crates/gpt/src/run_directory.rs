@@ -142,6 +142,18 @@ impl RunDirectory {
         self.path.join(MODEL)
     }
 
+    /// The model of the step with the lowest validation loss so far.
+    #[must_use]
+    pub fn best(&self) -> PathBuf {
+        self.path.join(BEST)
+    }
+
+    /// The curves of the run.
+    #[must_use]
+    pub fn curve(&self) -> PathBuf {
+        self.path.join(CURVE)
+    }
+
     /// The state of training as of the last save.
     #[must_use]
     pub fn state(&self) -> PathBuf {
@@ -164,12 +176,16 @@ impl RunDirectory {
 const CONFIG: &str = "config.toml";
 const TOKENIZER: &str = "tokenizer.json";
 const MODEL: &str = "model.safetensors";
+const BEST: &str = "best.safetensors";
+const CURVE: &str = "curve.svg";
 const STATE: &str = "state.safetensors";
 const METRICS: &str = "metrics.jsonl";
 const SAMPLE: &str = "sample.txt";
 
-/// The files of a run, in the order a start writes them (and the sample, which it does not).
-const FILES: [&str; 6] = [METRICS, TOKENIZER, STATE, MODEL, CONFIG, SAMPLE];
+/// The files of a run, in the order a start writes them, and then those it does not.
+const FILES: [&str; 8] = [
+    METRICS, TOKENIZER, STATE, MODEL, CONFIG, SAMPLE, BEST, CURVE,
+];
 
 /// Whether a folder without `config.toml` can be used: it holds only files of ours, and no metrics of any step, so that nothing
 /// anybody trained is lost.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use burtorch_data::{Batches, Windows, derive_seed};
 use burtorch_tensor::Workspace;
 
+use crate::best::Best;
 use crate::checkpoint::{self, Snapshot};
 use crate::config::{Config, ConfigFile, Record};
 use crate::corpus::{Corpus, Source, Spread};
@@ -46,6 +47,7 @@ pub struct Session<W> {
     metrics: Metrics,
     last_losses: VecDeque<f64>,
     last_val_loss: Option<f64>,
+    best: Best,
     /// The step of the state in the folder.
     saved: u64,
     /// Seconds spent in steps by this process, and how many they were.
@@ -140,6 +142,7 @@ impl<W: Workspace<f32>> Session<W> {
                 metrics,
                 last_losses: VecDeque::new(),
                 last_val_loss: None,
+                best: Best::default(),
                 saved: 0,
                 stepping: (0.0, 0),
                 _lock: lock,
@@ -198,11 +201,12 @@ impl<W: Workspace<f32>> Session<W> {
             metrics,
             last_losses: lines[skipped..].iter().map(|line| line.loss).collect(),
             last_val_loss: lines.last().and_then(|line| line.val_loss),
+            best: Best::of(&lines),
             stepping: (0.0, 0),
             _lock: lock,
         };
-        // The run may have been stopped between saving the state and saving the model.
-        this.save_model()?;
+        // The run may have been stopped between saving the state and saving the models.
+        this.save_models()?;
         Ok(this)
     }
 
@@ -288,6 +292,9 @@ impl<W: Workspace<f32>> Session<W> {
             },
         };
         self.last_val_loss = line.val_loss;
+        if let Some(loss) = line.val_loss {
+            self.best.note(line.step, loss);
+        }
         self.metrics.append(&line)?;
         if evaluate {
             self.save()?;
@@ -352,17 +359,36 @@ impl<W: Workspace<f32>> Session<W> {
         };
         checkpoint::save_state(&self.directory.state(), &snapshot)?;
         self.saved = step;
-        self.save_model()
+        self.save_models()
     }
 
-    fn save_model(&self) -> Result<(), Error> {
-        let trainer = &self.trainer;
-        checkpoint::save_model(
-            &self.directory.model(),
-            trainer.model(),
-            trainer.params(),
-            trainer.steps(),
-        )
+    /// Saves the state now, wherever the run stands, so that resuming it goes on from here.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system refuses.
+    pub fn save_now(&mut self) -> Result<(), Error> {
+        if self.saved == self.trainer.steps() {
+            return Ok(());
+        }
+        self.save()
+    }
+
+    /// The lowest validation loss so far.
+    #[must_use]
+    pub fn best(&self) -> &Best {
+        &self.best
+    }
+
+    fn save_models(&self) -> Result<(), Error> {
+        let (trainer, step) = (&self.trainer, self.trainer.steps());
+        let save =
+            |path: &Path| checkpoint::save_model(path, trainer.model(), trainer.params(), step);
+        save(&self.directory.model())?;
+        match self.best.found() {
+            Some((best, _)) if best == step => save(&self.directory.best()),
+            _ => Ok(()),
+        }
     }
 
     /// Sums the run up when all steps are made, and draws the last sample.
@@ -384,6 +410,8 @@ impl<W: Workspace<f32>> Session<W> {
             params: self.trainer.params().len(),
             train_loss: self.last_losses.iter().sum::<f64>() / self.last_losses.len() as f64,
             val_loss,
+            best_step: self.best.found().map(|(step, _)| step),
+            best_val_loss: self.best.found().map(|(_, loss)| loss),
             guessing_loss: self.guessing_loss(),
             ms_per_step: per_step.map(|seconds| 1e3 * seconds),
             tokens_per_s: per_step.map(|seconds| tokens / seconds),

@@ -19,6 +19,10 @@ pub struct Summary {
     pub val_loss: f64,
     /// Loss of a model that finds all tokens equally likely; nats per token.
     pub guessing_loss: f64,
+    /// The step with the lowest validation loss of all evaluations, whose model is `best.safetensors`; none without an evaluation.
+    pub best_step: Option<u64>,
+    /// That loss; nats per token.
+    pub best_val_loss: Option<f64>,
     /// Mean time of the steps this process made, in milliseconds; none if it made none.
     pub ms_per_step: Option<f64>,
     /// Training tokens per second of that time.
@@ -52,11 +56,12 @@ impl Summary {
         let memory = self
             .peak_rss_mb
             .map_or_else(String::new, |mb| format!(", {mb:.0} MB at most"));
+        let best = self.best();
         let out = self.out.display();
         format!(
             "after {} steps{speed}{memory}\n\
              training loss    {train_loss:.4} nats per token (mean of the last steps)\n\
-             validation loss  {val_loss:.4} nats per token (whole validation part)\n\
+             validation loss  {val_loss:.4} nats per token (whole validation part)\n{best}\
              guessing         {guessing_loss:.4} nats per token\n\
              \n--- sample ---\n{}\n--- end of the sample ---\n\n\
              saved in {out}; more text: {} generate --model {}",
@@ -65,6 +70,19 @@ impl Summary {
             quoted(program),
             quoted(&out.to_string()),
         )
+    }
+}
+
+impl Summary {
+    /// A line about the best model, if that is another than the last.
+    fn best(&self) -> String {
+        match (self.best_step, self.best_val_loss) {
+            (Some(step), Some(loss)) if step != self.steps => format!(
+                "lowest           {loss:.4} behind step {}: that model is kept too, for generate and eval with --best\n",
+                grouped(step)
+            ),
+            _ => String::new(),
+        }
     }
 }
 
@@ -83,6 +101,8 @@ mod tests {
             train_loss: 1.5,
             val_loss: 2.5,
             guessing_loss: 4.0,
+            best_step: Some(400),
+            best_val_loss: Some(2.25),
             ms_per_step: None,
             tokens_per_s: None,
             peak_rss_mb: None,
@@ -96,6 +116,12 @@ mod tests {
         let text = summary("my runs/a".into()).text("once", "target/debug/burtorch-gpt");
         let command = "more text: target/debug/burtorch-gpt generate --model 'my runs/a'";
         assert!(text.ends_with(command), "{text}");
+        assert!(text.contains("2.2500 behind step 400"), "{text}");
+        let last = Summary {
+            best_step: Some(1000),
+            ..summary("a".into())
+        };
+        assert!(!last.text("once", "x").contains("--best"));
     }
 
     #[cfg(unix)]

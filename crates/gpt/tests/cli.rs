@@ -125,6 +125,8 @@ fn train_generate_eval() {
         "state.safetensors",
         "metrics.jsonl",
         "sample.txt",
+        "best.safetensors",
+        "curve.svg",
         ".lock",
     ];
     assert!(
@@ -355,6 +357,131 @@ fn f29_a_killed_run_ends_as_an_unbroken_one() {
     );
 }
 
+/// Asks a process to end, as Ctrl-C does.
+#[cfg(unix)]
+fn interrupt(child: &std::process::Child) {
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_saves_the_run_and_says_how_to_go_on() {
+    let desk = Desk::new();
+    // No evaluation before the end, so that nothing but Ctrl-C saves.
+    let settings = format!("{TINY} --steps 4000 --eval-every 4000");
+    desk.done(&format!("train {settings} --out straight"));
+    let child = desk
+        .command(&format!("train {settings} --out broken"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let lines = || fs::read(desk.path("broken/metrics.jsonl")).map_or(0, |text| text.len());
+    while lines() < 20_000 && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(output.stdout.is_empty());
+    let last = message.trim_end().lines().last().unwrap();
+    assert!(last.starts_with("stopped behind step "), "{message}");
+    assert!(last.ends_with("train --out broken --resume"), "{message}");
+    let made = losses(&desk.path("broken")).len();
+    assert!((1..4000).contains(&made), "{made} steps");
+    assert!(
+        last.contains(&format!("step {} of 4,000", grouped(made))),
+        "{message}"
+    );
+
+    desk.done("train --out broken --resume");
+    assert_eq!(losses(&desk.path("straight")), losses(&desk.path("broken")));
+    let weights = |run: &str| fs::read(desk.path(run).join("model.safetensors")).unwrap();
+    assert!(weights("straight") == weights("broken"));
+}
+
+/// A number below a million as the program shows it.
+#[cfg(unix)]
+fn grouped(number: usize) -> String {
+    match (number / 1000, number % 1000) {
+        (0, rest) => rest.to_string(),
+        (thousands, rest) => format!("{thousands},{rest:03}"),
+    }
+}
+
+#[test]
+fn plots_of_runs() {
+    let desk = Desk::new();
+    for run in ["a", "b"] {
+        desk.done(&format!(
+            "train {TINY} --steps 20 --eval-every 5 --out {run}"
+        ));
+    }
+    let whole = fs::read_to_string(desk.path("a/curve.svg")).unwrap();
+    assert!(whole.starts_with("<svg") && whole.contains("a: validation"));
+    fs::remove_file(desk.path("a/curve.svg")).unwrap();
+    assert_eq!(desk.done("plot a"), "a/curve.svg\n");
+    assert_eq!(fs::read_to_string(desk.path("a/curve.svg")).unwrap(), whole);
+    assert_eq!(desk.done("plot a b"), "curves.svg\n");
+    assert_eq!(desk.done("plot b a --out two.svg"), "two.svg\n");
+    let both = fs::read_to_string(desk.path("two.svg")).unwrap();
+    assert!(both.contains("a: training") && both.contains("b: training"));
+
+    desk.fails("plot", 2, &["<DIR>"]);
+    desk.fails("plot a nowhere", 1, &["nowhere", "the folder of a run"]);
+    desk.fails("plot a --out no/folder.svg", 1, &["no/folder.svg"]);
+    desk.write("a/metrics.jsonl", "");
+    desk.fails("plot a", 1, &["metrics.jsonl", "at least one step"]);
+    desk.write("a/metrics.jsonl", "{}\n");
+    desk.fails("plot a", 1, &["metrics.jsonl", "a record of step 1"]);
+}
+
+#[test]
+fn the_best_model_is_kept_beside_the_last() {
+    let desk = Desk::new();
+    // A text of a few words repeated, and one it does not hold: the model learns the first part by heart.
+    let text = format!(
+        "{}{}",
+        "one two three. ".repeat(40),
+        "neither owe nor wither. ".repeat(4)
+    );
+    desk.write("text", text);
+    let output = desk.run(&format!(
+        "train {TINY} --data text --lr 0.01 --steps 120 --eval-every 5 --out run --json"
+    ));
+    let message = String::from_utf8(output.stderr).unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let best = json["best_step"].as_u64().unwrap();
+    assert!(best < 100, "{json}");
+    assert!(json["best_val_loss"].as_f64().unwrap() < json["val_loss"].as_f64().unwrap());
+    assert_eq!(
+        message.matches("learns its text by heart").count(),
+        1,
+        "{message}"
+    );
+    let loss = |flags: &str| {
+        let found = desk.done(&format!("eval --model run --json {flags}"));
+        let found: Value = serde_json::from_str(&found).unwrap();
+        found["loss"].as_f64().unwrap()
+    };
+    assert!(loss("--best") < loss(""));
+    assert_ne!(
+        desk.done("generate --model run --temperature 0 --tokens 50"),
+        desk.done("generate --model run --temperature 0 --tokens 50 --best")
+    );
+    fs::remove_file(desk.path("run/best.safetensors")).unwrap();
+    desk.fails(
+        "eval --model run --best",
+        1,
+        &["best.safetensors", "not been evaluated"],
+    );
+}
+
 #[test]
 fn a_configuration_file_gives_way_to_flags() {
     let desk = Desk::new();
@@ -426,6 +553,7 @@ fn help_shows_defaults_and_examples() {
         ),
         ("generate", &["--temperature", "[default: 0.8]", "Example:"]),
         ("eval", &["--data", "Example:"]),
+        ("plot", &["--out", "Examples:"]),
     ] {
         let help = desk
             .done(&format!("{command} --help"))

@@ -20,7 +20,7 @@ use crate::tokenizer::Tokenizer;
 /// read, and whatever is wrong with the files.
 pub fn run(args: &EvalArgs) -> Result<(), Error> {
     let run = RunDirectory::open(&args.model)?;
-    let (settings, record, loaded, tokenizer) = load(&run)?;
+    let (settings, record, loaded, tokenizer) = load(&run, args.best)?;
     let tokens = match &args.data {
         Some(path) => {
             let source = Source::load(Some(path))?;

@@ -25,7 +25,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Error> {
         top_p: args.top_p,
     };
     sampling.validate()?;
-    let (_, _, loaded, tokenizer) = super::load(&RunDirectory::open(&args.model)?)?;
+    let (_, _, loaded, tokenizer) = super::load(&RunDirectory::open(&args.model)?, args.best)?;
     let prompt = match args.prompt.as_str() {
         "" => vec![tokenizer.start()],
         prompt => tokenizer.encode(prompt, "the prompt")?,

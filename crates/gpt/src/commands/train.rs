@@ -4,11 +4,16 @@ use std::path::Path;
 
 use burtorch_tensor::{ScalarEngine, TensorEngine, Workspace};
 
-use super::{given, print, print_json, program, threads};
+use std::io::{IsTerminal, stderr};
+
+use super::{given, plot, print, print_json, program, threads};
 use crate::Error;
+use crate::best::Best;
 use crate::cli::TrainArgs;
 use crate::config::EngineKind;
+use crate::interrupt;
 use crate::plan::Plan;
+use crate::plot::terminal;
 use crate::progress::{Progress, note};
 use crate::run_directory::{RUNS, RunDirectory};
 use crate::session::Session;
@@ -60,17 +65,18 @@ fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), E
         ));
     }
     let mut progress = Progress::new(made, session.config().steps);
-    while !session.is_finished() {
-        match session.advance() {
-            Ok(line) => progress.show(&line),
-            Err(error) => {
-                progress.finish();
-                return Err(error);
-            }
-        }
-    }
+    interrupt::listen(
+        "stopping behind this step (Ctrl-C again: at once, with what was saved last)",
+    );
+    let ended = advance(&mut session, &mut progress);
     progress.finish();
+    ended?;
     let (summary, sample) = session.summary()?;
+    let curves = plot::read(session.directory())?;
+    plot::write(std::slice::from_ref(&curves), &session.directory().curve())?;
+    if stderr().is_terminal() {
+        note(&terminal::losses(&curves));
+    }
     let text = summary.text(&sample, &program());
     if json {
         note(&text);
@@ -78,6 +84,50 @@ fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), E
     } else {
         print(&text)
     }
+}
+
+/// Makes the steps that are left, unless the user ends the run before, which saves its state.
+fn advance<W: Workspace<f32>>(
+    session: &mut Session<W>,
+    progress: &mut Progress,
+) -> Result<(), Error> {
+    while !session.is_finished() {
+        let line = session.advance()?;
+        progress.show(&line);
+        if line.val_loss.is_some() && session.best().since() == PATIENCE {
+            progress.note(&overfitting(session.best()));
+        }
+        if interrupt::requested() && !session.is_finished() {
+            session.save_now()?;
+            return Err(Error::Stopped {
+                step: session.trainer().steps(),
+                steps: session.config().steps,
+                command: resuming(session),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Evaluations without a lower validation loss that are worth a word.
+const PATIENCE: u64 = 3;
+
+fn overfitting(best: &Best) -> String {
+    let (step, loss) = best.found().unwrap_or_default();
+    format!(
+        "note: the validation loss has not fallen below {loss:.4} since step {}; a model that goes on like this learns its text by \
+         heart. The model of that step is kept: generate and eval take it with --best",
+        grouped(step)
+    )
+}
+
+/// The command that goes on with a run.
+fn resuming<W: Workspace<f32>>(session: &Session<W>) -> String {
+    format!(
+        "{} train --out {} --resume",
+        quoted(&program()),
+        quoted(&session.directory().path().display().to_string())
+    )
 }
 
 /// What is about to be trained, on what, and what a model that learns nothing would reach.
@@ -94,8 +144,8 @@ fn introduction<W: Workspace<f32>>(session: &Session<W>) -> String {
          training  {} steps of {} sequences, {} with rate {}{made}\n\
          guessing  {:.4} nats per token: the loss of a model that knows nothing\n\
          run       {}\n\
-         stopping  Ctrl-C at any time; to go on from the last saved state, every {} steps:\n\
-         {:10}{} train --out {} --resume",
+         stopping  Ctrl-C at any time saves the run (so does every evaluation, each {} steps); to go on:\n\
+         {:10}{}",
         config.layers,
         config.heads,
         config.embed,
@@ -113,7 +163,6 @@ fn introduction<W: Workspace<f32>>(session: &Session<W>) -> String {
         session.directory().path().display(),
         grouped(config.eval_every),
         "",
-        quoted(&program()),
-        quoted(&session.directory().path().display().to_string()),
+        resuming(session),
     )
 }
