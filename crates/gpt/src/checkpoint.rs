@@ -7,7 +7,7 @@
 //!
 //! A tensor that is used twice (a tied head) is one entry of the parameter store, and so one tensor in the file.
 
-mod tensor_file;
+pub(crate) mod tensor_file;
 
 use std::path::Path;
 
@@ -69,6 +69,36 @@ pub fn save_model(path: &Path, model: &Gpt, params: &Params<f32>, step: u64) -> 
     tensor_file::write(path, &facts, &weights(params))
 }
 
+/// The settings of the model in a file, without its weights.
+///
+/// # Errors
+///
+/// As [`load_model`], for what comes before the weights.
+pub fn model_config(path: &Path) -> Result<ModelConfig, Error> {
+    Ok(model_facts(&TensorFile::open(path)?)?.model)
+}
+
+/// What a model file says about itself, which must be a model that has as many numbers as the file.
+fn model_facts(file: &TensorFile) -> Result<ModelFacts, Error> {
+    let facts: ModelFacts = file.facts()?;
+    check_format(file, facts.format)?;
+    check_size(file, &facts.model, file.total())?;
+    Ok(facts)
+}
+
+/// Refuses a model that cannot be, or has more numbers than `total`: before memory is taken for a model of that size.
+pub(crate) fn check_size(file: &TensorFile, model: &ModelConfig, total: u64) -> Result<(), Error> {
+    let count = model
+        .parameter_count()
+        .and_then(|count| model.validate().map(|()| count));
+    let count = count.map_err(|error| file.wrong("a possible model", error.to_string()))?;
+    if count as u64 == total {
+        return Ok(());
+    }
+    let expected = format!("the {count} numbers of its model");
+    Err(file.wrong(expected, total.to_string()))
+}
+
 /// Reads a model.
 ///
 /// # Errors
@@ -77,23 +107,7 @@ pub fn save_model(path: &Path, model: &Gpt, params: &Params<f32>, step: u64) -> 
 /// names the tensor, what was expected and what was found.
 pub fn load_model(path: &Path) -> Result<LoadedModel, Error> {
     let mut file = TensorFile::open(path)?;
-    let ModelFacts {
-        format,
-        step,
-        model,
-    } = file.facts()?;
-    check_format(&file, format)?;
-    // Before memory is taken for a model of this size: the file must have as many numbers.
-    let count = model
-        .parameter_count()
-        .and_then(|count| model.validate().map(|()| count));
-    let count = count.map_err(|error| file.wrong("a possible model", error.to_string()))?;
-    if count as u64 != file.total() {
-        return Err(file.wrong(
-            format!("the {count} numbers of its model"),
-            file.total().to_string(),
-        ));
-    }
+    let ModelFacts { step, model, .. } = model_facts(&file)?;
     let mut params = Params::new();
     let model = Gpt::new(&model, &mut params, 0)?;
     file.expect(&table(&params))?;

@@ -33,6 +33,10 @@ pub enum Command {
     Eval(EvalArgs),
     /// Draw the curves of one run or several: losses, learning rate, gradient norm
     Plot(PlotArgs),
+    /// Make a run folder of a GPT-2 from Hugging Face transformers, to generate, evaluate and train on
+    Import(ImportArgs),
+    /// Write a model for Hugging Face transformers
+    Export(ExportArgs),
     /// Tell what a training run will take: parameters, operations per step, memory; and what the machine offers
     Info(Box<InfoArgs>),
 }
@@ -124,6 +128,40 @@ pub struct EvalArgs {
     pub json: bool,
 }
 
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  burtorch-gpt import gpt2 --out runs/gpt2             a folder with config.json and model.safetensors\n  burtorch-gpt generate --model runs/gpt2 --prompt \"Once\"\n  burtorch-gpt train --init-from runs/gpt2 --data book.txt --lr 1e-4 --out runs/book"
+)]
+pub struct ImportArgs {
+    /// Folder with config.json, model.safetensors and, if there is a tokenizer, tokenizer.json
+    #[arg(value_name = "HF_DIR")]
+    pub folder: PathBuf,
+    /// Folder of the run to make: new or empty
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Take numbers of the types F64, F16 and BF16 too, rounded to F32
+    #[arg(long)]
+    pub convert: bool,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Biases that the model does not have are written as zeros. A head with a bias, as the preset mini has, cannot be exported.\n\nExample:\n  burtorch-gpt export --model runs/small-1 --out small-hf\n  python -c \"import transformers; transformers.AutoModelForCausalLM.from_pretrained('small-hf')\""
+)]
+pub struct ExportArgs {
+    /// Folder of a run
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Folder to write: new or empty
+    #[arg(long, value_name = "HF_DIR")]
+    pub out: PathBuf,
+    /// Take the model of the step with the lowest validation loss instead of the last
+    #[arg(long)]
+    pub best: bool,
+}
+
 /// Arguments of `plot`.
 #[derive(Debug, Args)]
 #[command(
@@ -168,6 +206,8 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Train(args) => commands::train::run(args),
         Command::Generate(args) => commands::generate::run(args),
         Command::Eval(args) => commands::eval::run(args),
+        Command::Import(args) => commands::import::run(args),
+        Command::Export(args) => commands::export::run(args),
         Command::Plot(args) => commands::plot::run(args),
         Command::Info(args) => commands::info::run(args),
     }

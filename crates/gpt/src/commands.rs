@@ -1,7 +1,9 @@
 //! The commands of the program, a file each.
 
 pub mod eval;
+pub mod export;
 pub mod generate;
+pub mod import;
 pub mod info;
 pub mod plot;
 pub mod train;
@@ -83,7 +85,7 @@ fn load(
             found.to_string(),
         ));
     }
-    if loaded.step == 0 {
+    if loaded.step == 0 && !record.is_imported() {
         progress::note("note: this model has not been trained yet");
     }
     Ok((settings, record, loaded, tokenizer))

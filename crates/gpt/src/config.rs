@@ -20,8 +20,8 @@ use crate::Error;
 use crate::model::ModelConfig;
 use crate::text::grouped;
 pub use choice::{ActivationKind, EngineKind, OptimizerDefaults, OptimizerKind};
-pub(crate) use file::contradiction;
 pub use file::{ConfigFile, Record};
+pub(crate) use file::{contradiction, other_model};
 pub use preset::{DEFAULT_STEPS, Preset, PresetSettings};
 pub use settings::Settings;
 
@@ -70,6 +70,17 @@ pub struct Config {
     pub dropout: f64,
     /// Nonlinearity of the MLP.
     pub activation: ActivationKind,
+    /// Whether normalisations and linear layers other than query, key and value and the head have a bias.
+    pub bias: bool,
+    /// Whether the query, key and value projections have a bias.
+    pub qkv_bias: bool,
+    /// Whether the head uses the token embedding as its weight.
+    pub tied_head: bool,
+    /// Whether the head has a bias.
+    pub head_bias: bool,
+    /// The folder whose model the run started from; none for random weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_from: Option<PathBuf>,
     /// How gradients become steps.
     pub optimizer: OptimizerKind,
     /// Largest learning rate.
@@ -140,6 +151,11 @@ impl Config {
             embed: given.embed.unwrap_or(model.embed),
             dropout: given.dropout.unwrap_or(model.dropout),
             activation: given.activation.unwrap_or(base.activation),
+            bias: given.bias.unwrap_or(model.bias),
+            qkv_bias: given.qkv_bias.unwrap_or(model.qkv_bias),
+            tied_head: given.tied_head.unwrap_or(model.tied_head),
+            head_bias: given.head_bias.unwrap_or(model.head_bias),
+            init_from: given.init_from.clone(),
             optimizer: kind,
             lr,
             min_lr: given.min_lr.unwrap_or(lr / optimizer.lr_over_min_lr),
@@ -287,7 +303,11 @@ impl Config {
             embed: self.embed,
             dropout: self.dropout,
             activation: self.activation.into(),
-            ..self.preset.model(vocab_size)
+            bias: self.bias,
+            qkv_bias: self.qkv_bias,
+            tied_head: self.tied_head,
+            head_bias: self.head_bias,
+            vocab_size,
         }
     }
 

@@ -96,6 +96,18 @@ pub enum Error {
         /// The size of the vocabulary.
         size: usize,
     },
+    /// A word of a text of numbers is no token.
+    #[error("{name}: expected a token below {size} at byte {offset}, found {found:?}")]
+    NoToken {
+        /// The path, or what the text is.
+        name: String,
+        /// The size of the vocabulary.
+        size: usize,
+        /// The word, or its beginning.
+        found: String,
+        /// Bytes before it.
+        offset: usize,
+    },
     /// A token stands for nothing in the vocabulary.
     #[error("token {token} is outside the vocabulary of {size}")]
     UnknownToken {

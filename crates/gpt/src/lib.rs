@@ -8,7 +8,7 @@
 //! | settings | [`config::Config`], [`config::Settings`], [`config::Preset`] |
 //! | text to tokens | [`tokenizer::Tokenizer`], [`corpus::Corpus`] |
 //! | training | [`plan::Plan`] and [`session::Session`] (a run and its folder), [`trainer::Trainer`] (steps alone) |
-//! | files | [`checkpoint`], [`metrics`], [`run_directory`], [`run_lock`], [`atomic_file`] |
+//! | files | [`checkpoint`], [`hugging_face`], [`metrics`], [`run_directory`], [`run_lock`], [`atomic_file`] |
 //! | using a model | [`generation::Generator`], [`sampling::Sampler`], [`evaluation::evaluate`] |
 //! | the program | [`cli`], [`commands`] |
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod embedded;
 mod error;
 pub mod evaluation;
 pub mod generation;
+pub mod hugging_face;
 pub mod interrupt;
 pub mod memory;
 pub mod metrics;

@@ -200,7 +200,7 @@ fn activations(config: &Config, vocab_size: usize, parameters: f64) -> (f64, f64
     let results = (open * (14.0 + 2.0 * dropouts) + closed + 3.0 + dropouts) * c + v;
     let slopes = match config.activation {
         ActivationKind::Relu => 0.0,
-        ActivationKind::Gelu => 4.0 * c,
+        ActivationKind::Gelu | ActivationKind::GeluTanh => 4.0 * c,
     };
     let kept = open * (2.0 * h + 4.0 + slopes) + v + 3.0;
     let gradients = (7.0 * c).max(2.0 * c + v);

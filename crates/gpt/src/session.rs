@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use burtorch_data::{Batches, Windows, derive_seed};
-use burtorch_tensor::Workspace;
+use burtorch_tensor::{Params, Workspace};
 
 use crate::best::Best;
 use crate::checkpoint::{self, Snapshot};
@@ -14,6 +14,7 @@ use crate::corpus::{Corpus, Source, Spread};
 use crate::generation::Generator;
 use crate::memory::Estimate;
 use crate::metrics::{Line, Metrics};
+use crate::model::{Gpt, ModelConfig};
 use crate::plan::Plan;
 use crate::run_directory::RunDirectory;
 use crate::run_lock::RunLock;
@@ -72,6 +73,23 @@ fn given_tokenizer(path: &str) -> Result<Tokenizer, Error> {
     Err(Error::setting("--tokenizer", expected, found))
 }
 
+/// Copies the weights of the model in the folder `origin`, which must be of the same sizes; its steps are not counted.
+fn take_weights(origin: &Path, model: &Gpt, params: &mut Params<f32>) -> Result<u64, Error> {
+    let path = RunDirectory::open(origin)?.model();
+    let loaded = checkpoint::load_model(&path)?;
+    // Dropout is no part of what a model has learned.
+    let found = ModelConfig {
+        dropout: model.config().dropout,
+        ..loaded.model.config().clone()
+    };
+    if found != *model.config() {
+        let (expected, found) = (format!("{:?}", model.config()), format!("{found:?}"));
+        return Err(Error::content(&path, expected, found));
+    }
+    params.values_mut().copy_from_slice(loaded.params.values());
+    Ok(0)
+}
+
 /// The text of a new run, its tokenizer and its tokens.
 pub(crate) fn read(config: &Config) -> Result<(Source, Tokenizer, Corpus), Error> {
     let source = Source::load(config.data.as_deref())?;
@@ -123,7 +141,10 @@ impl<W: Workspace<f32>> Session<W> {
         };
         config.data = source.path;
         drop(source.text); // training needs the room
-        let trainer = Trainer::new(&config, tokenizer.size(), threads)?;
+        let mut trainer = Trainer::new(&config, tokenizer.size(), threads)?;
+        if let Some(origin) = &config.init_from {
+            trainer.restore(|model, params, _| take_weights(origin, model, params))?;
+        }
 
         let settings = ConfigFile::text(&config, &record)?;
 

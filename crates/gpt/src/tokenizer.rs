@@ -1,6 +1,7 @@
 //! Text to tokens and back.
 
 pub mod character;
+pub mod numbers;
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, atomic_file};
 pub use character::CharacterTokenizer;
+pub use numbers::NumberTokenizer;
 
 /// The version of `tokenizer.json` that this program writes and reads.
 const FORMAT: u32 = 1;
@@ -20,6 +22,8 @@ const FORMAT: u32 = 1;
 pub enum Tokenizer {
     /// One token per character.
     Character(CharacterTokenizer),
+    /// Tokens written as numbers.
+    Number(NumberTokenizer),
 }
 
 /// The file: the tokenizer and the version of the format.
@@ -42,6 +46,7 @@ impl Tokenizer {
     pub fn size(&self) -> usize {
         match self {
             Self::Character(tokenizer) => tokenizer.size(),
+            Self::Number(tokenizer) => tokenizer.size(),
         }
     }
 
@@ -49,10 +54,11 @@ impl Tokenizer {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownCharacter`] for text the vocabulary cannot write.
+    /// [`Error::UnknownCharacter`] or [`Error::NoToken`] for text the vocabulary cannot write.
     pub fn encode(&self, text: &str, name: &str) -> Result<Vec<u32>, Error> {
         match self {
             Self::Character(tokenizer) => tokenizer.encode(text, name),
+            Self::Number(tokenizer) => tokenizer.encode(text, name),
         }
     }
 
@@ -64,6 +70,7 @@ impl Tokenizer {
     pub fn decode(&self, tokens: &[u32]) -> Result<String, Error> {
         match self {
             Self::Character(tokenizer) => tokenizer.decode(tokens),
+            Self::Number(tokenizer) => tokenizer.decode(tokens),
         }
     }
 
@@ -72,6 +79,7 @@ impl Tokenizer {
     pub fn start(&self) -> u32 {
         match self {
             Self::Character(tokenizer) => tokenizer.token('\n').unwrap_or(0),
+            Self::Number(_) => 0,
         }
     }
 

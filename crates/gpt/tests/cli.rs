@@ -442,6 +442,104 @@ fn plots_of_runs() {
 }
 
 #[test]
+fn a_model_goes_out_and_comes_back() {
+    let desk = Desk::new();
+    desk.done(&format!("train {TINY} --steps 20 --out run"));
+    assert_eq!(desk.done("export --model run --out theirs"), "theirs\n");
+    let mut names: Vec<_> = fs::read_dir(desk.path("theirs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let expected = [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(desk.done("import theirs --out back"), "back\n");
+    let text = |run: &str| {
+        desk.done(&format!(
+            "generate --model {run} --temperature 0 --tokens 40 --prompt The"
+        ))
+    };
+    assert_eq!(text("run"), text("back"));
+    desk.write("other.txt", "the cat sat on the mat\n".repeat(20));
+    let loss = |run: &str| desk.done(&format!("eval --model {run} --data other.txt --json"));
+    assert_eq!(loss("run"), loss("back"));
+
+    // It can be trained on, from where it is.
+    let settings = "--data other.txt --steps 30 --lr 1e-3 --out tuned --json";
+    let tuned = desk.done(&format!("train --init-from back {settings}"));
+    let tuned: Value = serde_json::from_str(&tuned).unwrap();
+    let before: Value = serde_json::from_str(&loss("back")).unwrap();
+    let first = losses(&desk.path("tuned"))[0].1;
+    assert!(
+        (first - before["loss"].as_f64().unwrap()).abs() < 0.3,
+        "{first} {before}"
+    );
+    assert!(tuned["train_loss"].as_f64().unwrap() < first);
+    assert!(
+        desk.done("info --init-from back --data other.txt")
+            .contains("parameters")
+    );
+
+    desk.fails("eval --model back", 2, &["--data", "imported"]);
+    desk.fails("train --out back --resume", 1, &["back", "--init-from"]);
+    desk.fails(
+        "train --init-from back --layers 3 --out x",
+        2,
+        &["--layers", "back has 1, found 3"],
+    );
+    desk.fails("train --init-from nowhere --out x", 1, &["nowhere"]);
+    desk.fails(
+        "export --model run --out theirs",
+        1,
+        &["theirs", "new or empty"],
+    );
+    desk.fails("import theirs --out run", 1, &["run"]);
+    desk.fails("import run --out x", 1, &["config.json"]);
+    desk.done(&format!("train {TINY} --preset mini --steps 1 --out mini"));
+    desk.fails("export --model mini --out x", 2, &["--head-bias=false"]);
+    desk.done(&format!(
+        "train {TINY} --preset mini --head-bias=false --steps 1 --out mini2"
+    ));
+    desk.done("export --model mini2 --out theirs2");
+}
+
+#[test]
+fn a_model_without_a_tokenizer_reads_and_writes_numbers() {
+    let desk = Desk::new();
+    desk.done(&format!("train {TINY} --steps 2 --out run"));
+    desk.done("export --model run --out theirs");
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        fs::remove_file(desk.path("theirs").join(name)).unwrap();
+    }
+    let output = desk.run("import theirs --out back");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("written as numbers"));
+    let text = desk.done("generate --model back --prompt 3 --tokens 5 --temperature 0");
+    assert_eq!(text.split_whitespace().count(), 6, "{text}");
+    assert!(
+        text.starts_with("3 ")
+            && text
+                .split_whitespace()
+                .all(|word| word.parse::<u32>().is_ok())
+    );
+    desk.fails(
+        "generate --model back --prompt The",
+        1,
+        &["the prompt", "The", "at byte 0"],
+    );
+    desk.write("theirs/tokenizer.json", r#"{"model":{"type":"Unigram"}}"#);
+    desk.fails(
+        "import theirs --out x",
+        1,
+        &["tokenizer.json", "of characters"],
+    );
+}
+
+#[test]
 fn the_best_model_is_kept_beside_the_last() {
     let desk = Desk::new();
     // A text of a few words repeated, and one it does not hold: the model learns the first part by heart.
@@ -554,6 +652,8 @@ fn help_shows_defaults_and_examples() {
         ("generate", &["--temperature", "[default: 0.8]", "Example:"]),
         ("eval", &["--data", "Example:"]),
         ("plot", &["--out", "Examples:"]),
+        ("import", &["--convert", "Examples:"]),
+        ("export", &["--best", "Example:"]),
     ] {
         let help = desk
             .done(&format!("{command} --help"))

@@ -12,6 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use burtorch_data::Fnv1a;
+use half::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
@@ -65,13 +66,28 @@ pub(crate) fn write(
     facts: &impl Serialize,
     tensors: &[Tensor<'_>],
 ) -> Result<(), Error> {
+    let sealed = Sealed {
+        facts,
+        checksum: shown(checksum(tensors)),
+    };
+    let facts = serde_json::to_string(&sealed)
+        .map_err(|error| Error::file(path, "write the file")(error.into()))?;
+    write_with(path, &[(FACTS, &facts)], tensors)
+}
+
+/// As [`write()`], with this text table.
+pub(crate) fn write_with(
+    path: &Path,
+    table: &[(&str, &str)],
+    tensors: &[Tensor<'_>],
+) -> Result<(), Error> {
     for Tensor { name, values, .. } in tensors {
         if let Some(found) = values.iter().find(|value| !value.is_finite()) {
             let expected = format!("finite numbers to save in `{name}`");
             return Err(Error::content(path, expected, found.to_string()));
         }
     }
-    let header = header(facts, tensors)
+    let header = header(table, tensors)
         .map_err(|error| Error::file(path, "write the file")(io::Error::other(error)))?;
     atomic_file::replace(path, |file| {
         file.write_all(&(header.len() as u64).to_le_bytes())?;
@@ -83,7 +99,7 @@ pub(crate) fn write(
 }
 
 fn header(
-    facts: &impl Serialize,
+    table: &[(&str, &str)],
     tensors: &[Tensor<'_>],
 ) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
     let mut end = 0;
@@ -98,13 +114,10 @@ fn header(
         (tensor.name.clone(), info)
     };
     let infos = tensors.iter().map(info).collect();
-    let sealed = Sealed {
-        facts,
-        checksum: shown(checksum(tensors)),
-    };
-    let table = HashMap::from([(FACTS.to_owned(), serde_json::to_string(&sealed)?)]);
-    let metadata =
-        Metadata::new(Some(table.into_iter().collect()), infos).map_err(|e| e.to_string())?;
+    let table = table
+        .iter()
+        .map(|&(name, text)| (name.to_owned(), text.to_owned()));
+    let metadata = Metadata::new(Some(table.collect()), infos).map_err(|e| e.to_string())?;
     let mut header = serde_json::to_vec(&metadata)?;
     header.resize(header.len().next_multiple_of(LENGTH as usize), b' ');
     Ok(header)
@@ -205,7 +218,7 @@ impl TensorFile {
         Ok(())
     }
 
-    /// Numbers in all tensors together, if they are all f32.
+    /// Numbers in all tensors together.
     pub(crate) fn total(&self) -> u64 {
         self.header
             .tensors
@@ -273,16 +286,47 @@ impl TensorFile {
         }
     }
 
-    /// Reads a tensor that [`expect`](Self::expect) has found.
+    /// The tensors of the file: name and shape.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &[usize])> {
+        let tensors = self.header.tensors.iter();
+        tensors.map(|(name, info)| (name.as_str(), info.shape.as_slice()))
+    }
+
+    /// The shape of a tensor, if there is one of that name.
+    pub(crate) fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.info(name).map(|info| info.shape.as_slice())
+    }
+
+    /// The type of a tensor's numbers, if there is one of that name.
+    pub(crate) fn dtype(&self, name: &str) -> Option<Dtype> {
+        self.info(name).map(|info| info.dtype)
+    }
+
+    /// Reads a tensor that has as many numbers as `values`; those that are not f32 are converted.
     pub(crate) fn read(&mut self, name: &str, values: &mut [f32]) -> Result<(), Error> {
-        let Some(begin) = self.info(name).map(|info| info.data_offsets.0) else {
+        let Some(TensorInfo {
+            dtype,
+            data_offsets,
+            ..
+        }) = self.info(name)
+        else {
             return Err(self.wrong(format!("the tensor `{name}`"), "no such tensor"));
         };
-        let position = SeekFrom::Start(self.start + begin as u64);
-        let read = self
-            .file
+        let (dtype, position) = (*dtype, SeekFrom::Start(self.start + data_offsets.0 as u64));
+        self.file
             .seek(position)
-            .and_then(|_| read_numbers(&mut self.file, values));
+            .map_err(Error::file(&self.path, "read the checkpoint"))?;
+        let file = &mut self.file;
+        let read = match dtype {
+            Dtype::F32 => read_numbers(file, values, f32::from_le_bytes),
+            Dtype::F64 => read_numbers(file, values, |bytes| f64::from_le_bytes(bytes) as f32),
+            Dtype::F16 => read_numbers(file, values, |bytes| f16::from_le_bytes(bytes).to_f32()),
+            Dtype::BF16 => read_numbers(file, values, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+            other => {
+                let expected = format!("numbers of type F32, F64, F16 or BF16 in `{name}`");
+                return Err(self.wrong(expected, other.to_string()));
+            }
+        };
         read.map_err(Error::file(&self.path, "read the checkpoint"))?;
         match values.iter().position(|value| !value.is_finite()) {
             Some(place) => Err(self.wrong(
@@ -322,13 +366,18 @@ fn hash_rest(file: &mut File) -> io::Result<Fnv1a> {
     }
 }
 
-fn read_numbers(file: &mut File, values: &mut [f32]) -> io::Result<()> {
-    let mut bytes = vec![0; 4 * CHUNK.min(values.len())];
+/// Reads numbers of `N` bytes each.
+fn read_numbers<const N: usize>(
+    file: &mut File,
+    values: &mut [f32],
+    number: impl Fn([u8; N]) -> f32,
+) -> io::Result<()> {
+    let mut bytes = vec![0; N * CHUNK.min(values.len())];
     for chunk in values.chunks_mut(CHUNK) {
-        let bytes = &mut bytes[..4 * chunk.len()];
+        let bytes = &mut bytes[..N * chunk.len()];
         file.read_exact(bytes)?;
         for (value, bytes) in chunk.iter_mut().zip(bytes.as_chunks().0) {
-            *value = f32::from_le_bytes(*bytes);
+            *value = number(*bytes);
         }
     }
     Ok(())

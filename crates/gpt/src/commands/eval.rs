@@ -53,6 +53,10 @@ fn validation_part(
     tokenizer: &Tokenizer,
     block_size: usize,
 ) -> Result<Vec<u32>, Error> {
+    if record.is_imported() {
+        let expected = "a text to measure on, since the model was imported";
+        return Err(Error::setting("--data", expected, "none"));
+    }
     let source = Source::load(settings.data.as_deref())?;
     let found = source.fingerprint();
     if record.data_hash != found {

@@ -8,6 +8,7 @@ use crate::Error;
 use crate::cli::InfoArgs;
 use crate::config::Config;
 use crate::memory::Estimate;
+use crate::plan::with_origin;
 use crate::session::{estimate, read};
 use crate::text::{grouped, megabytes};
 
@@ -41,7 +42,8 @@ struct Info {
 /// Those that `train` would end with before its first step: whatever is wrong with settings or text. A run that is too large for this machine
 /// is no error here.
 pub fn run(args: &InfoArgs) -> Result<(), Error> {
-    let config = Config::resolve(&given(&args.settings, args.config.as_deref())?)?;
+    let given = given(&args.settings, args.config.as_deref())?;
+    let config = Config::resolve(&with_origin(&given)?)?;
     let found = info(&config, threads(args.threads)?)?;
     if args.json {
         print_json(&found)

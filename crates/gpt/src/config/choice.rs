@@ -23,6 +23,8 @@ pub enum ActivationKind {
     Relu,
     /// x·Φ(x), with the error function.
     Gelu,
+    /// The approximation of gelu by tanh, as in GPT-2.
+    GeluTanh,
 }
 
 impl From<ActivationKind> for Activation {
@@ -30,7 +32,19 @@ impl From<ActivationKind> for Activation {
         match kind {
             ActivationKind::Relu => Self::Relu,
             ActivationKind::Gelu => Self::Gelu,
+            ActivationKind::GeluTanh => Self::GeluTanh,
         }
+    }
+}
+
+impl ActivationKind {
+    /// The kind of an activation, if `train` has it.
+    #[must_use]
+    pub fn of(activation: Activation) -> Option<Self> {
+        let kinds = [Self::Relu, Self::Gelu, Self::GeluTanh];
+        kinds
+            .into_iter()
+            .find(|&kind| Activation::from(kind) == activation)
     }
 }
 

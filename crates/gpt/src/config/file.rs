@@ -17,8 +17,26 @@ pub struct Record {
     pub program_version: String,
     /// The text: a path, or the name of the embedded one.
     pub data_name: String,
-    /// Fingerprint of the text's bytes, which tells whether it has changed.
+    /// Fingerprint of the text's bytes, which tells whether it has changed; empty for an imported model.
     pub data_hash: String,
+}
+
+impl Record {
+    /// For a model that was imported from a folder.
+    #[must_use]
+    pub fn imported(source: &Path) -> Self {
+        Self {
+            program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            data_name: format!("imported from {}", source.display()),
+            data_hash: String::new(),
+        }
+    }
+
+    /// Whether the model was imported, so that its text is not known.
+    #[must_use]
+    pub fn is_imported(&self) -> bool {
+        self.data_hash.is_empty()
+    }
 }
 
 /// A configuration file. Its settings have the names of the flags; the table `record` is there if a run wrote it.
@@ -131,6 +149,27 @@ pub(crate) fn contradiction(
         (stored != Some(&given)).then(|| (name, shown, given.to_string()))
     };
     Ok(given.into_iter().find_map(differs))
+}
+
+/// The first setting given that a model has otherwise: its name, the model's value and the given one. Dropout is no part of what a
+/// model has learned.
+///
+/// # Errors
+///
+/// [`Error::Setting`] for settings that a TOML file cannot hold.
+pub(crate) fn other_model(
+    given: &Settings,
+    model: &Settings,
+) -> Result<Option<(String, String, String)>, Error> {
+    let model = table(&Settings {
+        dropout: None,
+        ..model.clone()
+    })?;
+    let differs = |(name, given): (String, toml::Value)| {
+        let stored = model.get(&name)?;
+        (*stored != given).then(|| (name, stored.to_string(), given.to_string()))
+    };
+    Ok(table(given)?.into_iter().find_map(differs))
 }
 
 fn table(settings: &impl Serialize) -> Result<Table, Error> {

@@ -6,6 +6,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::{ActivationKind, DEFAULT_STEPS, EngineKind, OptimizerKind, Preset};
+use crate::model::ModelConfig;
 use crate::parse::{number, whole};
 
 /// Settings that were given, and gaps where none was. See [`Config`](super::Config) for what they mean.
@@ -38,9 +39,24 @@ pub struct Settings {
     /// Share of activations zeroed in training, from 0 to below 1 [default: mini 0, small 0, base 0.2]
     #[arg(long, value_name = "SHARE", value_parser = number, allow_negative_numbers = true, help_heading = "Model")]
     pub dropout: Option<f64>,
-    /// Nonlinearity of the MLP; gelu is the exact form with erf [default: mini relu, small gelu, base gelu]
+    /// Nonlinearity of the MLP; gelu is the exact form with erf, gelu-tanh its approximation in GPT-2 [default: mini relu, small gelu, base gelu]
     #[arg(long, help_heading = "Model")]
     pub activation: Option<ActivationKind>,
+    /// Whether normalisations and linear layers other than query, key and value and the head have a bias [default: mini true, small false, base false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Model")]
+    pub bias: Option<bool>,
+    /// Whether the query, key and value projections have a bias [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Model")]
+    pub qkv_bias: Option<bool>,
+    /// Whether the head uses the token embedding as its weight [default: mini false, small true, base true]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Model")]
+    pub tied_head: Option<bool>,
+    /// Whether the head has a bias [default: mini true, small false, base false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Model")]
+    pub head_bias: Option<bool>,
+    /// Start from the model in the folder of a run or an import instead of random weights; its sizes and its tokenizer hold
+    #[arg(long, value_name = "DIR", help_heading = "Model")]
+    pub init_from: Option<PathBuf>,
 
     /// Optimizer steps.
     #[arg(long, help = steps_help(), value_name = "N", value_parser = whole::<u64>, allow_negative_numbers = true, help_heading = "Training")]
@@ -104,6 +120,26 @@ fn steps_help() -> String {
 }
 
 impl Settings {
+    /// The settings that describe a model, all but the size of its vocabulary, which is its tokenizer's.
+    ///
+    /// An activation that `train` does not have stays open.
+    #[must_use]
+    pub fn of_model(model: &ModelConfig) -> Self {
+        Self {
+            block_size: Some(model.block_size),
+            layers: Some(model.layers),
+            heads: Some(model.heads),
+            embed: Some(model.embed),
+            dropout: Some(model.dropout),
+            activation: ActivationKind::of(model.activation),
+            bias: Some(model.bias),
+            qkv_bias: Some(model.qkv_bias),
+            tied_head: Some(model.tied_head),
+            head_bias: Some(model.head_bias),
+            ..Self::default()
+        }
+    }
+
     /// These settings, and those of `lower` in their gaps.
     #[must_use]
     pub fn over(self, lower: Self) -> Self {
@@ -117,6 +153,11 @@ impl Settings {
             embed: self.embed.or(lower.embed),
             dropout: self.dropout.or(lower.dropout),
             activation: self.activation.or(lower.activation),
+            bias: self.bias.or(lower.bias),
+            qkv_bias: self.qkv_bias.or(lower.qkv_bias),
+            tied_head: self.tied_head.or(lower.tied_head),
+            head_bias: self.head_bias.or(lower.head_bias),
+            init_from: self.init_from.or(lower.init_from),
             steps: self.steps.or(lower.steps),
             batch_size: self.batch_size.or(lower.batch_size),
             micro_batch: self.micro_batch.or(lower.micro_batch),
@@ -174,6 +215,11 @@ mod tests {
             embed: Some(4),
             dropout: Some(0.5),
             activation: Some(ActivationKind::Relu),
+            bias: Some(true),
+            qkv_bias: Some(true),
+            tied_head: Some(true),
+            head_bias: Some(true),
+            init_from: Some("f".into()),
             steps: Some(6),
             batch_size: Some(7),
             micro_batch: Some(8),

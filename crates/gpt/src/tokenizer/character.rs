@@ -68,6 +68,12 @@ impl CharacterTokenizer {
         }
     }
 
+    /// The characters, each at the place of its token.
+    #[must_use]
+    pub fn characters(&self) -> &[char] {
+        &self.characters
+    }
+
     /// Number of different characters.
     #[must_use]
     pub fn size(&self) -> usize {
