@@ -17,6 +17,12 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// Shape and numbers of a tensor.
+type Tensor = (Vec<usize>, Vec<f64>);
+
+/// Tensors as they are stored: type, shape and bytes, by name.
+type Stored = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/hugging-face")
 }
@@ -35,7 +41,7 @@ fn imported() -> Outcome<(TempDir, LoadedModel)> {
 }
 
 /// The tensors in a folder of theirs by name.
-fn tensors(folder: &Path) -> Outcome<BTreeMap<String, (Vec<usize>, Vec<f64>)>> {
+fn tensors(folder: &Path) -> Outcome<BTreeMap<String, Tensor>> {
     let bytes = fs::read(folder.join("model.safetensors"))?;
     let number = |bytes: &[u8; 4]| f64::from(f32::from_le_bytes(*bytes));
     let tensor = |(name, view): (String, TensorView<'_>)| {
@@ -155,10 +161,7 @@ fn an_exported_import_is_the_original() -> Outcome {
 }
 
 /// A copy of the golden folder in which the configuration and the tensors have been changed.
-fn changed(
-    config: impl Fn(&mut Value),
-    change: impl Fn(&mut BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>),
-) -> Outcome<TempDir> {
+fn changed(config: impl Fn(&mut Value), change: impl Fn(&mut Stored)) -> Outcome<TempDir> {
     let folder = tempfile::tempdir()?;
     let mut settings = serde_json::from_slice(&fs::read(source().join("config.json"))?)?;
     config(&mut settings);
@@ -217,7 +220,7 @@ fn names_without_prefix_a_stored_head_and_constants_are_accepted() -> Outcome {
 
 #[test]
 fn other_numbers_are_converted_only_if_asked() -> Outcome {
-    let halves = |all: &mut BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>| {
+    let halves = |all: &mut Stored| {
         for (dtype, _, data) in all.values_mut() {
             // The upper halves of f32 are numbers in bf16.
             *data = data
@@ -251,15 +254,14 @@ fn other_numbers_are_converted_only_if_asked() -> Outcome {
 
 #[test]
 fn f36_what_does_not_fit_is_named_and_leaves_nothing() -> Outcome {
-    type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
     type Change<'a> = (
         &'a dyn Fn(&mut Value),
-        &'a dyn Fn(&mut Tensors),
+        &'a dyn Fn(&mut Stored),
         [&'a str; 2],
     );
     const FIRST: &str = "transformer.h.0.attn.c_attn.weight";
     let nothing = |_: &mut Value| {};
-    let none = |_: &mut Tensors| {};
+    let none = |_: &mut Stored| {};
     let cases: [Change<'_>; 9] = [
         (
             &|c| c["n_layer"] = json!(3),
