@@ -1,5 +1,6 @@
 //! Text to tokens and back.
 
+pub mod bpe;
 pub mod character;
 pub mod numbers;
 
