@@ -6,7 +6,7 @@
 //! |---|---|
 //! | the network | [`model::Gpt`], [`model::ModelConfig`] |
 //! | settings | [`config::Config`], [`config::Settings`], [`config::Preset`] |
-//! | text to tokens | [`tokenizer::Tokenizer`], [`corpus::Corpus`] |
+//! | text to tokens | [`tokenizer::Tokenizer`], [`tokenizer::bpe`], [`corpus::Corpus`] |
 //! | training | [`plan::Plan`] and [`session::Session`] (a run and its folder), [`trainer::Trainer`] (steps alone) |
 //! | files | [`checkpoint`], [`hugging_face`], [`metrics`], [`run_directory`], [`run_lock`], [`atomic_file`] |
 //! | using a model | [`generation::Generator`], [`sampling::Sampler`], [`evaluation::evaluate`] |
