@@ -7,12 +7,14 @@
 #[allow(unsafe_code)]
 mod allocator;
 mod compare;
+mod fuzz;
 mod golden;
 mod model;
 mod single;
 
 pub use allocator::Counting;
 pub use compare::{close, close_by_tensor, tolerance};
+pub use fuzz::Mutator;
 pub use golden::Golden;
 pub use model::{Batch, Model, accumulate, base_style, mini_style, noise, small_style, styles};
 pub use single::{Differentiated, Input, differentiate};
