@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use burtorch_gpt::checkpoint::{LoadedModel, load_model};
 use burtorch_gpt::generation::Generator;
 use burtorch_gpt::hugging_face::{export, import};
+use burtorch_gpt::inference::Decoder;
 use burtorch_gpt::sampling::Sampling;
 use burtorch_gpt::tokenizer::Tokenizer;
 use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer};
@@ -133,9 +134,8 @@ fn an_imported_model_writes_what_the_original_writes() -> Outcome {
         top_k: 0,
         top_p: 1.0,
     };
-    let mut engine = TensorEngine::new();
-    let (model, params) = (&loaded.model, &loaded.params);
-    let mut generator = Generator::new(model, params, &mut engine, &tokens[..prompt], greedy, 1)?;
+    let mut decoder = Decoder::new(loaded.model.config(), &loaded.params)?;
+    let mut generator = Generator::new(&mut decoder, &tokens[..prompt], greedy, 1)?;
     assert_eq!(generator.tokens(50)?, golden.integers("greedy")?);
     Ok(())
 }

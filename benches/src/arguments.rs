@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::generate;
 use crate::speed;
 use crate::step;
 use crate::suites::{Bench, SUITES, Suite};
@@ -15,6 +16,8 @@ pub(crate) enum Command {
     Gemm(speed::Options),
     /// Measure ops and optimizers.
     Ops(speed::Options),
+    /// Measure the writing of text.
+    Generate(generate::Options),
     /// Measure training steps.
     Step(step::Options),
     /// Run one contender so many times without measuring it.
@@ -57,6 +60,9 @@ Suites:
           NAME: part of a name, as in mini or attention
   step    whole training steps of the presets, beside the machine's multiply-adds, PyTorch and JAX
           options of its own: cargo xtask bench step --help
+  generate
+          text written by models of the presets' sizes, with and without kept keys and values
+          options of its own: cargo xtask bench generate --help
 
 Options of gemm and ops:
   --json    one object per line: bench, what, pass, who, us (median of a call), min_us, gflops or gb_per_s, times_limit (min_us over
@@ -81,8 +87,15 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
     let others = words.iter().enumerate().filter(|it| Some(it.0) != suite);
     let others: Vec<_> = others.map(|(_, &word)| word).collect();
     let name = suite.map(|place| words[place]);
-    if name == Some("step") {
-        return Ok(vec![step(&others)?]);
+    match name {
+        Some("step") => return Ok(vec![own(step::Options::read(&others), Command::Step)?]),
+        Some("generate") => {
+            return Ok(vec![own(
+                generate::Options::read(&others),
+                Command::Generate,
+            )?]);
+        }
+        _ => {}
     }
     match words.as_slice() {
         [.., "--help" | "-h"] | ["help"] => Ok(vec![Command::Help(help())]),
@@ -102,7 +115,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
             if suite.is_none() {
                 commands.push(Command::Gemm(speed(json)?));
                 commands.push(Command::Ops(speed(json)?));
-                commands.push(step(json)?);
+                commands.push(own(step::Options::read(json), Command::Step)?);
+                commands.push(own(generate::Options::read(json), Command::Generate)?);
             }
             Ok(commands)
         }
@@ -122,10 +136,13 @@ fn speed(words: &[&str]) -> Result<speed::Options, String> {
     }
 }
 
-/// The suite with options of its own.
-fn step(words: &[&str]) -> Result<Command, String> {
-    match step::Options::read(words) {
-        Ok(options) => Ok(Command::Step(options)),
+/// A suite with options of its own.
+fn own<O>(
+    options: Result<O, clap::Error>,
+    command: impl Fn(O) -> Command,
+) -> Result<Command, String> {
+    match options {
+        Ok(options) => Ok(command(options)),
         Err(error) if error.use_stderr() => Err(error.to_string()),
         Err(help) => Ok(Command::Help(help.to_string())),
     }
@@ -165,7 +182,7 @@ fn find_suite(name: &str) -> Result<&'static Suite, String> {
     let suite = SUITES.iter().find(|suite| suite.name == name);
     suite.ok_or_else(|| {
         let mut names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
-        names.extend(["gemm", "ops", "step"]);
+        names.extend(["gemm", "ops", "step", "generate"]);
         format!("there is no suite `{name}`: expected {}", names.join(", "))
     })
 }
@@ -225,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_suite_of_steps_has_words_of_its_own() {
+    fn suites_may_have_words_of_their_own() {
         for line in [
             "step --json mini:8 --rounds 3",
             "--json step mini:8 --rounds 3",
@@ -235,6 +252,10 @@ mod tests {
                 matches!(&commands[..], [Command::Step(options)] if options.json && options.rounds == 3)
             );
         }
+        assert!(matches!(
+            parse_line("generate --json base"),
+            Ok(Command::Generate(options)) if options.json
+        ));
         match parse_line("step --help") {
             Ok(Command::Help(text)) => {
                 assert!(text.contains("--python") && text.contains("times_limit"))
@@ -272,8 +293,8 @@ mod tests {
             let commands = parse_all(line).expect(line);
             assert!(matches!(
                 &commands[..],
-                [Command::Measure(tape), Command::Gemm(gemm), Command::Ops(ops), Command::Step(steps)]
-                    if [tape.json, gemm.json, ops.json, steps.json] == [json; 4]
+                [Command::Measure(tape), Command::Gemm(gemm), Command::Ops(ops), Command::Step(steps), Command::Generate(texts)]
+                    if [tape.json, gemm.json, ops.json, steps.json, texts.json] == [json; 5]
             ));
         }
     }
@@ -298,7 +319,7 @@ mod tests {
         let faults = [
             (
                 "gpt",
-                "there is no suite `gpt`: expected tape, gemm, ops, step",
+                "there is no suite `gpt`: expected tape, gemm, ops, step, generate",
             ),
             (
                 "tape huge",

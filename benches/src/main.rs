@@ -3,7 +3,7 @@
 //!
 //! [`arguments`] reads the command line. For gradients, [`contender`] is what is measured, once it was found right; [`rounds`]
 //! measures; [`report`] prints; what there is to measure lies in [`suites`], a module each; [`tape`] holds the scalar graphs.
-//! [`gemm`] and [`ops`] are pieces of work whose [`speed`] is measured, [`step`] whole training steps. [`limits`] says what the
+//! [`gemm`] and [`ops`] are pieces of work whose [`speed`] is measured, [`step`] whole training steps, [`generate`] texts. [`limits`] says what the
 //! machine can do.
 
 // A program for the terminal: printing is its job.
@@ -14,6 +14,7 @@ mod arguments;
 mod contender;
 mod counts;
 mod gemm;
+mod generate;
 mod limits;
 mod ops;
 mod report;
@@ -66,6 +67,7 @@ fn run(command: &Command) -> Result<bool> {
         Command::Measure(selection) => return measure(selection),
         Command::Gemm(options) => gemm::run(options)?,
         Command::Ops(options) => ops::run(options)?,
+        Command::Generate(options) => generate::run(options)?,
         Command::Step(options) => return step::run(options),
         Command::Repeat {
             bench,

@@ -36,11 +36,31 @@ pub(crate) fn run(contest: &mut Contest) -> Vec<Times> {
     rounds.iter_mut().map(|rounds| summary(rounds)).collect()
 }
 
-/// Rounds for calls that may be long.
-const FEWER_ROUNDS: usize = 150;
+/// When measuring ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) rounds: u32,
+    /// Seconds behind which no round begins, though not before [`LEAST_ROUNDS`] are made.
+    pub(crate) seconds: u64,
+}
+
+/// Rounds that are made however long they take.
+const LEAST_ROUNDS: u32 = 3;
+
+/// For calls that may be long.
+const FEWER_ROUNDS: Limits = Limits {
+    rounds: 150,
+    seconds: u64::MAX,
+};
 
 /// Measures calls, in their order, and does something of its own between two turns. Nanoseconds per call.
-pub(crate) fn in_turns(
+pub(crate) fn in_turns(calls: &mut [Box<dyn FnMut() + '_>], between: impl FnMut()) -> Vec<Times> {
+    in_turns_within(FEWER_ROUNDS, calls, between)
+}
+
+/// As [`in_turns`], within other limits.
+pub(crate) fn in_turns_within(
+    limits: Limits,
     calls: &mut [Box<dyn FnMut() + '_>],
     mut between: impl FnMut(),
 ) -> Vec<Times> {
@@ -53,8 +73,12 @@ pub(crate) fn in_turns(
         .iter_mut()
         .map(|call| calls_per_turn(|times| time(call, times)))
         .collect();
-    let mut rounds = vec![Vec::with_capacity(FEWER_ROUNDS); counts.len()];
-    for _ in 0..FEWER_ROUNDS {
+    let mut rounds = vec![Vec::new(); counts.len()];
+    let start = Instant::now();
+    for round in 0..limits.rounds {
+        if round >= LEAST_ROUNDS && start.elapsed().as_secs() >= limits.seconds {
+            break;
+        }
         for (i, call) in calls.iter_mut().enumerate() {
             between();
             call();
@@ -96,6 +120,22 @@ mod tests {
     fn minimum_and_median_are_those_of_the_rounds() {
         let times = summary(&mut [5.0, 1.0, 4.0, 2.0, 3.0]);
         assert_eq!((times.minimum, times.median), (1.0, 3.0));
+    }
+
+    #[test]
+    fn time_ends_measuring_but_not_too_early() {
+        let mut between = 0;
+        let limits = |rounds, seconds| Limits { rounds, seconds };
+        for (limits, expected) in [
+            (limits(9, 0), LEAST_ROUNDS),
+            (limits(2, 0), 2),
+            (limits(9, 60), 9),
+        ] {
+            let mut calls: [Box<dyn FnMut()>; 1] = [Box::new(|| {})];
+            in_turns_within(limits, &mut calls, || between += 1);
+            assert_eq!(between, expected);
+            between = 0;
+        }
     }
 
     #[test]

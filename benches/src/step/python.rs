@@ -152,7 +152,11 @@ fn description_of(case: Case, tokens: &[u32], folder: &Path) -> Result<Value> {
     Ok(json!({
         "threads": case.threads, "batch": case.batch, "block": model.block_size, "layers": model.layers, "heads": model.heads,
         "embed": model.embed, "tied_head": model.tied_head,
-        "activation": match config.activation { ActivationKind::Relu => "relu", ActivationKind::Gelu => "gelu" },
+        "activation": match config.activation {
+            ActivationKind::Relu => "relu",
+            ActivationKind::Gelu => "gelu",
+            ActivationKind::GeluTanh => bail!("the scripts know no gelu-tanh"),
+        },
         "optimizer": match config.optimizer {
             OptimizerKind::Sgd => "sgd",
             OptimizerKind::Adamw => "adamw",

@@ -100,6 +100,13 @@ pub struct GenerateArgs {
     /// Draw from the fewest most likely tokens that have this probability together; 1 draws from all, 0 always takes the most likely one
     #[arg(long, value_name = "X", value_parser = number, allow_negative_numbers = true, default_value_t = 1.0)]
     pub top_p: f64,
+    /// Tokens by which the model's window moves on once it is full: 1 lets every token see as many as there can be, half of the block makes long texts
+    /// several times as fast
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 1)]
+    pub stride: usize,
+    /// Compute all that a token sees again for each: the same text, slower
+    #[arg(long)]
+    pub no_cache: bool,
     /// Number of texts to write; 0 only looks whether the model can be read
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 1)]
     pub samples: usize,

@@ -164,6 +164,16 @@ pub enum Error {
         /// The command that goes on.
         command: String,
     },
+    /// A model needs a parameter that is not there, or has another shape.
+    #[error("the parameter `{name}` of the model: expected the shape {expected}, found {found}")]
+    Parameter {
+        /// Its name.
+        name: String,
+        /// The shape it should have.
+        expected: String,
+        /// The shape it has, or `none`.
+        found: String,
+    },
     /// The logits of a model are not finite, so no token can be drawn.
     #[error("the model produced the logit {found} for token {token}: expected finite numbers")]
     Logits {

@@ -9,7 +9,7 @@
 //! | text to tokens | [`tokenizer::Tokenizer`], [`tokenizer::bpe`], [`corpus::Corpus`] |
 //! | training | [`plan::Plan`] and [`session::Session`] (a run and its folder), [`trainer::Trainer`] (steps alone) |
 //! | files | [`checkpoint`], [`hugging_face`], [`metrics`], [`run_directory`], [`run_lock`], [`atomic_file`] |
-//! | using a model | [`generation::Generator`], [`sampling::Sampler`], [`evaluation::evaluate`] |
+//! | using a model | [`inference::Decoder`], [`generation::Generator`], [`sampling::Sampler`], [`evaluation::evaluate`] |
 //! | the program | [`cli`], [`commands`] |
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod error;
 pub mod evaluation;
 pub mod generation;
 pub mod hugging_face;
+pub mod inference;
 pub mod interrupt;
 pub mod memory;
 pub mod metrics;

@@ -75,6 +75,9 @@ pub struct Estimate {
     /// On the way back: the gradients that are needed at one time, `7·C` for each token in the MLP or `2·C + V` at the head, and the working
     /// memory of kernels.
     pub way_back: f64,
+    /// What drawing a sample takes beyond the results and the way back, in whose place it lies: the weights of products once more,
+    /// `12·L·C² + V·C` numbers, and for every position of a block `2·L·C` for keys and values and `10·C` between the layers.
+    pub sampling: f64,
     /// What reading the text takes beyond the memory that is free for it as long as training has not begun.
     pub reading: f64,
 }
@@ -109,6 +112,7 @@ impl Estimate {
             moments: parameters * moments,
             results: threads * results,
             way_back: threads * way_back,
+            sampling: (sampling(config, vocab_size) - threads * (results + way_back)).max(0.0),
             reading: 0.0,
         };
         let free = training.total() - training.program_and_tokens;
@@ -121,7 +125,7 @@ impl Estimate {
 
     /// Names and sizes of the parts.
     #[must_use]
-    pub fn parts(&self) -> [(&'static str, f64); 7] {
+    pub fn parts(&self) -> [(&'static str, f64); 8] {
         [
             ("program and tokens", self.program_and_tokens),
             ("parameters", self.parameters),
@@ -129,6 +133,7 @@ impl Estimate {
             ("moments", self.moments),
             ("results", self.results),
             ("way back", self.way_back),
+            ("sampling", self.sampling),
             ("reading the text", self.reading),
         ]
     }
@@ -172,6 +177,14 @@ fn groups(config: &Config, tokens: usize) -> usize {
     let validation = (tokens as f64 * VALIDATION_FRACTION) as usize / config.block_size;
     let sequences = config.batch_size.max(validation);
     sequences.div_ceil(config.micro_batch).min(MOST_GROUPS)
+}
+
+/// Bytes that a [`Decoder`](crate::inference::Decoder) takes.
+fn sampling(config: &Config, vocab_size: usize) -> f64 {
+    let [t, c, layers, v] =
+        [config.block_size, config.embed, config.layers, vocab_size].map(|size| size as f64);
+    let weights = 12.0 * layers * c * c + v * c;
+    NUMBER * (weights + t * c * (2.0 * layers + 10.0))
 }
 
 /// Bytes of the results of a micro-batch, with what kernels keep of them, and bytes that the way back takes; `parameters` is in bytes too.
@@ -275,6 +288,22 @@ mod tests {
         let found = Estimate::of(&mini(|_| ()), 65, (1 << 30, 1 << 30), 1).unwrap();
         let total = PROGRAM + 4.0 * f64::from(2 * 64 * 8) + 5.0 * f64::from(1 << 30);
         assert!((found.total() - total).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_sample_lies_in_the_place_of_the_results() {
+        let estimate = |micro_batch| {
+            let settings = mini(|settings| {
+                settings.batch_size = Some(64);
+                settings.micro_batch = Some(micro_batch);
+            });
+            Estimate::of(&settings, 65, (100, 100), 1).unwrap()
+        };
+        assert_eq!(estimate(64).sampling, 0.0);
+        let decoder: f64 = 4.0 * (6.0 * 12.0 * 576.0 + 65.0 * 24.0 + 8.0 * 24.0 * 22.0);
+        let found = estimate(1);
+        let sum = found.sampling + found.results + found.way_back;
+        assert_eq!(sum, decoder.max(found.results + found.way_back));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::checkpoint::{self, Snapshot};
 use crate::config::{Config, ConfigFile, Record};
 use crate::corpus::{Corpus, Source, Spread};
 use crate::generation::Generator;
+use crate::inference::Decoder;
 use crate::memory::Estimate;
 use crate::metrics::{Line, Metrics};
 use crate::model::{Gpt, ModelConfig};
@@ -356,11 +357,14 @@ impl<W: Workspace<f32>> Session<W> {
     }
 
     /// Draws a text and makes it the run's sample. The same step always gives the same text.
+    ///
+    /// It is drawn in the memory of training, which takes it back at its next step.
     fn sample(&mut self) -> Result<String, Error> {
         let seed = derive_seed(self.config.seed, "sample").wrapping_add(self.trainer.steps());
-        let (model, params, workspace) = self.trainer.lend();
+        self.trainer.release();
+        let mut decoder = Decoder::new(self.trainer.model().config(), self.trainer.params())?;
         let prompt = [self.tokenizer.start()];
-        let mut generator = Generator::new(model, params, workspace, &prompt, SAMPLING, seed)?;
+        let mut generator = Generator::new(&mut decoder, &prompt, SAMPLING, seed)?;
         let text = self.tokenizer.decode(&generator.tokens(SAMPLE_TOKENS)?)?;
         atomic_file::replace(&self.directory.sample(), |file| writeln!(file, "{text}"))?;
         Ok(text)

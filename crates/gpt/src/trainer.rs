@@ -89,9 +89,9 @@ impl<W: Workspace<f32>> Trainer<W> {
         &self.params
     }
 
-    /// The model, its weights, and the memory of an engine to run it in between two steps.
-    pub fn lend(&mut self) -> (&Gpt, &Params<f32>, &mut W) {
-        (&self.model, &self.params, self.pieces.workspace())
+    /// Gives the memory that steps work in back until the next one, so that something else can have it in between.
+    pub fn release(&mut self) {
+        self.pieces.release();
     }
 
     /// The optimizer.

@@ -153,6 +153,12 @@ fn train_generate_eval() {
         desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2 --seed 2"),
         text
     );
+    let long = "generate --model runs/small-1 --prompt The --tokens 40";
+    for strided in [long.to_owned(), format!("{long} --stride 4")] {
+        let text = desk.done(&strided);
+        assert_eq!(desk.done(&format!("{strided} --no-cache")), text);
+    }
+    desk.fails(&format!("{long} --stride 9"), 2, &["--stride", "8", "9"]);
     assert_eq!(
         desk.done("generate --model runs/small-1 --prompt The --tokens 0"),
         "The\n"

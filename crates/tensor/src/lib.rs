@@ -35,6 +35,7 @@ mod context;
 mod element;
 mod engine;
 mod error;
+pub mod inference;
 mod kernels;
 mod op;
 pub mod ops;

@@ -2,7 +2,7 @@
 
 mod add;
 mod add_positions;
-mod causal_attention;
+pub(crate) mod causal_attention;
 mod cross_entropy;
 mod dropout;
 mod embedding;

@@ -95,9 +95,11 @@ impl<T: Element, W: Workspace<T>> Pieces<T, W> {
         self.workers.len()
     }
 
-    /// The workspace of the first worker, for use between two steps.
-    pub fn workspace(&mut self) -> &mut W {
-        &mut self.workers[0].workspace
+    /// Gives the memory of the workspaces back until the next step, which takes as much again.
+    pub fn release(&mut self) {
+        for worker in &mut self.workers {
+            worker.workspace = W::default();
+        }
     }
 
     /// Runs one piece for each element of `results`, which gets what the piece returns, and overwrites `gradients` with the

@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use burtorch_data::derive_seed;
-use burtorch_tensor::TensorEngine;
 
 use crate::Error;
 use crate::cli::GenerateArgs;
 use crate::generation::Generator;
+use crate::inference::Decoder;
 use crate::run_directory::RunDirectory;
 use crate::sampling::Sampling;
 use crate::tokenizer::Tokenizer;
@@ -31,17 +31,13 @@ pub fn run(args: &GenerateArgs) -> Result<(), Error> {
         prompt => tokenizer.encode(prompt, "the prompt")?,
     };
     let seed = derive_seed(args.seed, "generation");
-    let mut engine = TensorEngine::new();
+    let mut decoder = Decoder::new(loaded.model.config(), &loaded.params)?;
     for number in 0..args.samples {
         let seed = seed.wrapping_add(number as u64);
-        let mut generator = Generator::new(
-            &loaded.model,
-            &loaded.params,
-            &mut engine,
-            &prompt,
-            sampling,
-            seed,
-        )?;
+        let generator = Generator::new(&mut decoder, &prompt, sampling, seed)?;
+        let mut generator = generator
+            .with_stride(args.stride)?
+            .with_cache(!args.no_cache);
         if number > 0 {
             show("\n")?;
         }
@@ -53,7 +49,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Error> {
 }
 
 fn write(
-    generator: &mut Generator<'_, TensorEngine<f32>>,
+    generator: &mut Generator<'_, '_>,
     tokenizer: &Tokenizer,
     count: usize,
 ) -> Result<(), Error> {

@@ -44,6 +44,11 @@ impl<'a, T> Matrix<'a, T> {
         self.rows
     }
 
+    /// How many columns there are.
+    pub(crate) fn column_count(&self) -> usize {
+        self.columns
+    }
+
     /// A row of a matrix whose rows are stored without gaps.
     #[inline(always)]
     pub(crate) fn row(&self, row: usize) -> &'a [T] {
@@ -109,10 +114,10 @@ impl<'a, T> Destination<'a, T> {
 }
 
 /// Numbers in the widest vector register: sixteen f32.
-const WIDEST_VECTOR: usize = 16;
+pub(crate) const WIDEST_VECTOR: usize = 16;
 
 /// The inner dimension is cut into blocks of this size: the panel stays in the cache and small, and sums of f32 short.
-const DEEPEST: usize = 1024;
+pub(crate) const DEEPEST: usize = 1024;
 
 /// Numbers of scratch memory that [`gemm`] needs for a product whose inner dimension is `depth`.
 pub(crate) fn panel_len(depth: usize) -> usize {
@@ -144,7 +149,7 @@ pub(crate) fn gemm<T: Element>(
 
 /// The widest panel in vectors. Eight rows times three vectors of sums, three of B and one of A fill most of 32
 /// registers; machines with 16 take four rows.
-const WIDEST: usize = 3;
+pub(crate) const WIDEST: usize = 3;
 
 /// A product as [`gemm`] makes it, for callers that are compiled for a SIMD level themselves.
 pub(crate) struct Multiply<'a, T> {
@@ -283,7 +288,7 @@ fn columns_tile<T: Element, S: Simd, const R: usize, const V: usize>(
 
 /// Copies up to `V` vectors of columns of B side by side, zeros beyond its edge.
 #[inline(always)]
-fn pack<T: Element, S: Simd, const V: usize>(
+pub(crate) fn pack<T: Element, S: Simd, const V: usize>(
     simd: S,
     b: Matrix<'_, T>,
     column: usize,

@@ -143,12 +143,7 @@ impl Block {
     /// Overwrites what belongs to keys that come after the query of the lane.
     #[inline(always)]
     fn hide<T: Element>(&self, rows: &mut [T], lanes: usize, value: T) {
-        let diagonal = rows[self.first * lanes..].chunks_exact_mut(lanes);
-        for (hidden, row) in diagonal.enumerate() {
-            for (lane, number) in row.iter_mut().enumerate() {
-                *number = if lane < hidden { value } else { *number };
-            }
-        }
+        hide(&mut rows[self.first * lanes..], lanes, value);
     }
 
     /// Multiplies each key's row by its mask factors.
@@ -164,9 +159,19 @@ impl Block {
     }
 }
 
+/// Overwrites what belongs to keys that come after the query of the lane; the first row is that of the first lane's own key.
+#[inline(always)]
+pub(crate) fn hide<T: Element>(rows: &mut [T], lanes: usize, value: T) {
+    for (hidden, row) in rows.chunks_exact_mut(lanes).enumerate() {
+        for (lane, number) in row.iter_mut().enumerate() {
+            *number = if lane < hidden { value } else { *number };
+        }
+    }
+}
+
 /// Rows of a matrix as columns side by side, times a factor: one vector for each column of the matrix.
 #[inline(always)]
-fn side_by_side<T: Element, S: Simd>(rows: Matrix<'_, T>, factor: T, columns: &mut [T]) {
+pub(crate) fn side_by_side<T: Element, S: Simd>(rows: Matrix<'_, T>, factor: T, columns: &mut [T]) {
     transpose(rows, columns, lanes::<T, S>(), |target, x| {
         *target = x * factor
     });
@@ -182,7 +187,12 @@ fn multiply<T: Element, S: Simd>(simd: S, keys: Matrix<'_, T>, queries: &mut [T]
 
 /// Sums over keys: `sums[d] = Σ_j weights[j] · values[j][d]`.
 #[inline(always)]
-fn mix<T: Element, S: Simd>(simd: S, values: Matrix<'_, T>, weights: &mut [T], sums: &mut [T]) {
+pub(crate) fn mix<T: Element, S: Simd>(
+    simd: S,
+    values: Matrix<'_, T>,
+    weights: &mut [T],
+    sums: &mut [T],
+) {
     let (weights, _) = T::vectors_mut::<S>(weights).0.as_chunks::<1>();
     let (lanes, sums) = (lanes::<T, S>(), &mut sums[..]);
     multiply_columns::<T, S, 8, 1>(
@@ -196,7 +206,7 @@ fn mix<T: Element, S: Simd>(simd: S, values: Matrix<'_, T>, weights: &mut [T], s
 
 /// Turns scores into exp(score − largest); the largest and one over the sum for each query.
 #[inline(always)]
-fn exponentials<T: Element, S: Simd>(simd: S, scores: &mut [T]) -> [T::Vector<S>; 2] {
+pub(crate) fn exponentials<T: Element, S: Simd>(simd: S, scores: &mut [T]) -> [T::Vector<S>; 2] {
     let mut top = T::NEG_INFINITY.splat(simd);
     for &mut score in T::vectors_mut::<S>(scores).0 {
         top = T::max_vectors(simd, top, score);
