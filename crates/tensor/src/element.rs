@@ -6,6 +6,7 @@ use pulp::bytemuck::Pod;
 
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::transpose;
+use crate::kernels::turn::{self, MOST_LANES};
 use crate::kernels::{edges, math};
 
 /// The number types of tensors: `f32` and `f64`.
@@ -55,6 +56,10 @@ pub trait KernelElement: Float + Pod {
         b: Self::Vector<S>,
     ) -> Self::Vector<S>;
 
+    /// The first half of a, the second half of b.
+    #[must_use]
+    fn halves<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+
     /// The larger of a and b in every lane; either if one is NaN.
     #[must_use]
     fn max_vectors<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
@@ -101,6 +106,20 @@ pub trait KernelElement: Float + Pod {
         std::array::from_fn(|i| rows.map(|row| row[i]))
     }
 
+    /// Puts number k of every row side by side at `target[k · stride]`, in the order of the rows. They are as many as a vector has
+    /// lanes, all of one length.
+    #[inline(always)]
+    fn rows_to_lanes<S: Simd>(_: S, rows: &[&[Self]], target: &mut [Self], stride: usize) {
+        turn::rows_to_lanes(rows, target, stride);
+    }
+
+    /// The numbers that each lane has in the first four of some vectors.
+    #[must_use]
+    #[inline(always)]
+    fn lanes_to_rows<S: Simd>(_: S, vectors: &[Self]) -> [[Self; 4]; MOST_LANES] {
+        turn::lanes_to_rows(vectors, size_of::<Self::Vector<S>>() / size_of::<Self>())
+    }
+
     /// `eˣ`. f32: relative error below 2e-7, 0 below −86.9; f64: as the standard library.
     #[must_use]
     fn exp_fast<S: Simd>(self) -> Self;
@@ -138,6 +157,24 @@ impl KernelElement for f32 {
         transpose::square(rows)
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn rows_to_lanes<S: Simd>(simd: S, rows: &[&[f32]], target: &mut [f32], stride: usize) {
+        match (turn::avx512::level(simd), rows.first_chunk()) {
+            (Some(level), Some(rows)) => turn::avx512::rows_to_lanes(level, rows, target, stride),
+            _ => turn::rows_to_lanes(rows, target, stride),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn lanes_to_rows<S: Simd>(simd: S, vectors: &[f32]) -> [[f32; 4]; MOST_LANES] {
+        match turn::avx512::level(simd) {
+            Some(level) => turn::avx512::lanes_to_rows(level, vectors),
+            None => turn::lanes_to_rows(vectors, S::F32_LANES),
+        }
+    }
+
     #[inline(always)]
     fn load_part<S: Simd>(simd: S, x: &[f32]) -> S::f32s {
         edges::load_f32(simd, x)
@@ -156,6 +193,12 @@ impl KernelElement for f32 {
     #[inline(always)]
     fn multiply_vectors<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
         simd.mul_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn halves<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        let first = simd.mask_between_m32s(0, S::F32_LANES as u32 / 2);
+        simd.select_f32s(first.mask(), a, b)
     }
 
     #[inline(always)]
@@ -259,6 +302,12 @@ impl KernelElement for f64 {
     #[inline(always)]
     fn vectors<S: Simd>(x: &[f64]) -> (&[S::f64s], &[f64]) {
         S::as_simd_f64s(x)
+    }
+
+    #[inline(always)]
+    fn halves<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+        let first = simd.mask_between_m64s(0, S::F64_LANES as u64 / 2);
+        simd.select_f64s(first.mask(), a, b)
     }
 
     #[inline(always)]

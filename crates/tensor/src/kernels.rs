@@ -8,4 +8,5 @@ pub(crate) mod math;
 pub(crate) mod random;
 pub(crate) mod rows;
 pub(crate) mod transpose;
+pub(crate) mod turn;
 pub(crate) mod vectors;

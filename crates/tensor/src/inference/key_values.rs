@@ -357,7 +357,7 @@ fn some_queries<T: Element, S: Simd>(
         let keys = Matrix::strided(keys, width, first + rows, stride);
         let (queries, _) = T::vectors_mut::<S>(queries).0.as_chunks::<1>();
         let scores = Destination::set(weights, lanes);
-        multiply_columns::<T, S, 8, 1>(simd, keys.t(), queries, scores, lanes);
+        multiply_columns::<T, S, _, 8, 1>(simd, keys.t(), queries, scores, lanes);
         hide(&mut weights[first * lanes..], lanes, T::NEG_INFINITY);
         let [_, share] = exponentials(simd, weights);
         let values = Matrix::strided(&values[head * width..], first + rows, width, columns);

@@ -193,7 +193,7 @@ impl<T: Element> Forward<'_, T> {
                 0 => Destination::set(y, outputs),
                 _ => Destination::add(y, outputs),
             };
-            multiply_rows::<T, S, R, V>(simd, x, panel, y, width);
+            multiply_rows::<T, S, _, R, V>(simd, x, panel, y, width);
         }
     }
 

@@ -1,15 +1,19 @@
 //! Matrix products `C (+)= A · B` for all three layouts of a linear layer.
 //!
-//! B is packed into panels of up to three vectors of columns and multiplied by eight (or four) rows of A at a time,
-//! accumulated in registers.
-//! A is read where it lies. Unlike matrixmultiply, which would do the same job, nothing is allocated per call: the panel
-//! lives in the caller's scratch memory.
+//! B is cut into panels of up to three vectors of columns and multiplied by eight (or four) rows of A at a time, accumulated
+//! in registers: [`tile`], or [`half`] for the columns at the end that fill half of a vector. [`panel`] packs B into scratch
+//! memory of the caller's, unless its rows are read once only. A is read where it lies.
+
+mod half;
+mod panel;
+mod tile;
 
 use pulp::{Simd, WithSimd};
 
 use crate::Element;
-use crate::element::KernelElement;
-use crate::kernels::transpose::transpose;
+pub(crate) use panel::pack;
+use panel::{Unpacked, UnpackedHalf, pack_half};
+pub(crate) use tile::{multiply_columns, multiply_rows};
 
 /// A matrix that is only read: element (i, j) is at `i · row_stride + j · column_stride`.
 #[derive(Debug, Clone, Copy)]
@@ -177,9 +181,17 @@ impl<T: Element> Multiply<'_, T> {
     #[inline(always)]
     fn run<S: Simd, const R: usize>(mut self, simd: S) {
         let lanes = lanes::<T, S>();
+        let columns = self.b.columns;
+        let half = half::serves(columns, lanes, S::REGISTER_COUNT);
+        // What is left for the last panel is a vector and a half.
+        let end = if half {
+            (columns / lanes - 1) * lanes
+        } else {
+            columns
+        };
         let mut column = 0;
-        while column < self.b.columns {
-            let vectors = (self.b.columns - column).div_ceil(lanes).min(WIDEST);
+        while column < end {
+            let vectors = (end - column).div_ceil(lanes).min(WIDEST);
             match vectors {
                 1 => self.panel::<S, R, 1>(simd, column),
                 2 => self.panel::<S, R, 2>(simd, column),
@@ -187,27 +199,51 @@ impl<T: Element> Multiply<'_, T> {
             }
             column += vectors * lanes;
         }
+        if half {
+            self.half_panel::<S>(simd, end);
+        }
     }
 
-    /// Packs `V` vectors of columns from `column` on, and multiplies all of A by them.
+    /// Multiplies all of A by `V` vectors of columns from `column` on.
     #[inline(always)]
     fn panel<S: Simd, const R: usize, const V: usize>(&mut self, simd: S, column: usize) {
         let lanes = lanes::<T, S>();
-        let b = self.b;
-        let panel = &mut self.panel[..b.rows * V * lanes];
-        pack::<T, S, V>(simd, b, column, panel);
-        let (panel, _) = T::vectors_mut::<S>(panel);
-        let (panel, _) = panel.as_chunks::<V>();
+        let (a, b) = (self.a, self.b);
+        let width = (b.columns - column).min(V * lanes);
         let c = Destination {
             data: &mut self.c.data[column..],
             ..self.c
         };
-        let width = (b.columns - column).min(V * lanes);
-        if self.a.column_stride == 1 {
-            multiply_rows::<T, S, R, V>(simd, self.a, panel, c, width);
-        } else {
-            multiply_columns::<T, S, R, V>(simd, self.a, panel, c, width);
+        if a.rows <= R && width == V * lanes && b.column_stride == 1 {
+            let panel = Unpacked::new(b, column);
+            return tile::multiply::<T, S, _, R, V>(simd, a, &panel, c, width);
         }
+        let panel = &mut self.panel[..b.rows * V * lanes];
+        pack::<T, S, V>(simd, b, column, panel);
+        let (panel, _) = T::vectors_mut::<S>(panel);
+        let (panel, _) = panel.as_chunks::<V>();
+        tile::multiply::<T, S, _, R, V>(simd, a, panel, c, width);
+    }
+
+    /// Multiplies all of A by the vector and a half of columns, or less than the half, that are left from `column` on.
+    #[inline(always)]
+    fn half_panel<S: Simd>(&mut self, simd: S, column: usize) {
+        let lanes = lanes::<T, S>();
+        let (a, b) = (self.a, self.b);
+        let width = b.columns - column;
+        let c = Destination {
+            data: &mut self.c.data[column..],
+            ..self.c
+        };
+        if a.rows <= half::ROWS && width == lanes + lanes / 2 && b.column_stride == 1 {
+            let panel = UnpackedHalf(Unpacked::new(b, column));
+            return half::multiply::<T, S, _>(simd, a, &panel, c, width);
+        }
+        let panel = &mut self.panel[..b.rows * 2 * lanes];
+        pack_half::<T, S>(simd, b, column, panel);
+        let (panel, _) = T::vectors_mut::<S>(panel);
+        let (panel, _) = panel.as_chunks::<2>();
+        half::multiply::<T, S, _>(simd, a, panel, c, width);
     }
 }
 
@@ -215,239 +251,6 @@ impl<T: Element> Multiply<'_, T> {
 #[inline(always)]
 pub(crate) fn lanes<T: Element, S: Simd>() -> usize {
     size_of::<T::Vector<S>>() / size_of::<T>()
-}
-
-/// `C (+)= A · P` for rows of A that are stored without gaps, and the first `width` columns of a packed panel P.
-#[inline(always)]
-pub(crate) fn multiply_rows<T: Element, S: Simd, const R: usize, const V: usize>(
-    simd: S,
-    a: Matrix<'_, T>,
-    panel: &[[T::Vector<S>; V]],
-    c: Destination<'_, T>,
-    width: usize,
-) {
-    let (stride, store) = (c.row_stride, c.store);
-    for row in (0..a.rows).step_by(R) {
-        // Rows beyond the last are copies of it; their sums are not stored.
-        let mut rows = [a.row(row); R];
-        for (i, next) in rows.iter_mut().enumerate().skip(1) {
-            *next = a.row((row + i).min(a.rows - 1));
-        }
-        let sums = tile_of_rows::<T, S, R, V>(simd, rows, panel);
-        let height = (a.rows - row).min(R);
-        let c = &mut c.data[row * stride..];
-        store_tile(simd, &sums[..height], c, stride, width, store);
-    }
-}
-
-/// As [`multiply_rows`], for columns of A that are stored without gaps.
-#[inline(always)]
-pub(crate) fn multiply_columns<T: Element, S: Simd, const R: usize, const V: usize>(
-    simd: S,
-    a: Matrix<'_, T>,
-    panel: &[[T::Vector<S>; V]],
-    mut c: Destination<'_, T>,
-    width: usize,
-) {
-    let mut row = 0;
-    while row + R <= a.rows {
-        columns_tile::<T, S, R, V>(simd, a, row, panel, &mut c, width);
-        row += R;
-    }
-    while row + 4 <= a.rows {
-        columns_tile::<T, S, 4, V>(simd, a, row, panel, &mut c, width);
-        row += 4;
-    }
-    while row < a.rows {
-        columns_tile::<T, S, 1, V>(simd, a, row, panel, &mut c, width);
-        row += 1;
-    }
-}
-
-/// The rows of C from `row` on that one tile covers.
-#[inline(always)]
-fn columns_tile<T: Element, S: Simd, const R: usize, const V: usize>(
-    simd: S,
-    a: Matrix<'_, T>,
-    row: usize,
-    panel: &[[T::Vector<S>; V]],
-    c: &mut Destination<'_, T>,
-    width: usize,
-) {
-    let sums = tile_of_columns::<T, S, R, V>(simd, a, row, panel);
-    let (stride, store) = (c.row_stride, c.store);
-    store_tile(
-        simd,
-        &sums,
-        &mut c.data[row * stride..],
-        stride,
-        width,
-        store,
-    );
-}
-
-/// Copies up to `V` vectors of columns of B side by side, zeros beyond its edge.
-#[inline(always)]
-pub(crate) fn pack<T: Element, S: Simd, const V: usize>(
-    simd: S,
-    b: Matrix<'_, T>,
-    column: usize,
-    panel: &mut [T],
-) {
-    let lanes = lanes::<T, S>();
-    let width = V * lanes;
-    let inside = (b.columns - column).min(width);
-    if b.column_stride == 1 {
-        for (row, target) in T::vectors_mut::<S>(panel).0.chunks_exact_mut(V).enumerate() {
-            let source = &b.data[row * b.row_stride + column..][..inside];
-            for (target, source) in target.iter_mut().zip(source.chunks(lanes)) {
-                *target = T::load_part(simd, source);
-            }
-        }
-        return;
-    }
-    debug_assert_eq!(b.row_stride, 1);
-    if inside < width {
-        panel.fill(T::ZERO);
-    }
-    let source = Matrix {
-        data: &b.data[column * b.column_stride..],
-        rows: inside,
-        columns: b.rows,
-        row_stride: b.column_stride,
-        column_stride: 1,
-    };
-    transpose(source, panel, width, |target, x| *target = x);
-}
-
-/// `R` rows of `V` vectors of sums.
-type Tile<T, S, const R: usize, const V: usize> = [[<T as KernelElement>::Vector<S>; V]; R];
-
-/// The panel times rows of A that are stored without gaps.
-#[inline(always)]
-fn tile_of_rows<T: Element, S: Simd, const R: usize, const V: usize>(
-    simd: S,
-    rows: [&[T]; R],
-    panel: &[[T::Vector<S>; V]],
-) -> Tile<T, S, R, V> {
-    let mut sums = [[T::ZERO.splat(simd); V]; R];
-    let rows = rows.map(|row| &row[..panel.len()]);
-    for (k, b) in panel.iter().enumerate() {
-        for r in 0..R {
-            let a = rows[r][k].splat(simd);
-            for v in 0..V {
-                sums[r][v] = T::fma_vectors(simd, a, b[v], sums[r][v]);
-            }
-        }
-    }
-    sums
-}
-
-/// The panel times rows of A whose columns are stored without gaps.
-#[inline(always)]
-fn tile_of_columns<T: Element, S: Simd, const R: usize, const V: usize>(
-    simd: S,
-    a: Matrix<'_, T>,
-    row: usize,
-    panel: &[[T::Vector<S>; V]],
-) -> Tile<T, S, R, V> {
-    let mut sums = [[T::ZERO.splat(simd); V]; R];
-    // All columns but the last are followed by another one, so their lengths need no check in the loop.
-    let (b_last, b) = panel.split_last().expect("a product has terms");
-    let stride = a.column_stride;
-    let (a, a_last) = a.data.split_at(b.len() * stride);
-    for (b, a) in b.iter().zip(a.chunks_exact(stride)) {
-        add_products(simd, &mut sums, &a[row..row + R], b);
-    }
-    add_products(simd, &mut sums, &a_last[row..row + R], b_last);
-    sums
-}
-
-/// Adds the products of a column of A and a row of the panel. Not a closure, which might not be compiled into its caller.
-#[inline(always)]
-fn add_products<T: Element, S: Simd, const R: usize, const V: usize>(
-    simd: S,
-    sums: &mut Tile<T, S, R, V>,
-    a: &[T],
-    b: &[T::Vector<S>; V],
-) {
-    for r in 0..R {
-        let a = a[r].splat(simd);
-        for v in 0..V {
-            sums[r][v] = T::fma_vectors(simd, a, b[v], sums[r][v]);
-        }
-    }
-}
-
-/// Writes the first `width` columns of some rows of a tile.
-///
-/// A slice on purpose: it lets the sums go through memory here, where that costs little. By value, they lived in memory during
-/// the multiplication too (245 to 170 GFLOP/s).
-#[inline(always)]
-fn store_tile<T: Element, S: Simd, const V: usize>(
-    simd: S,
-    sums: &[[T::Vector<S>; V]],
-    c: &mut [T],
-    stride: usize,
-    width: usize,
-    store: Store,
-) {
-    let lanes = lanes::<T, S>();
-    let before_last = (V - 1) * lanes;
-    if width == V * lanes {
-        for (r, sums) in sums.iter().enumerate() {
-            store_vectors(simd, sums, &mut c[r * stride..][..width], store);
-        }
-    } else if V < WIDEST && width == before_last + lanes / 2 {
-        store_rows_of_known_end::<T, S, V>(simd, sums, c, stride, lanes / 2, store);
-    } else if V < WIDEST && width == before_last + lanes / 4 {
-        store_rows_of_known_end::<T, S, V>(simd, sums, c, stride, lanes / 4, store);
-    } else {
-        for (r, sums) in sums.iter().enumerate() {
-            let (vectors, end) = c[r * stride..][..width].split_at_mut(before_last);
-            store_vectors(simd, sums, vectors, store);
-            let sum = match store {
-                Store::Set => sums[V - 1],
-                Store::Add => T::add_vectors(simd, T::load_part(simd, end), sums[V - 1]),
-            };
-            T::store_part(simd, end, sum);
-        }
-    }
-}
-
-/// Writes as many vectors of sums as there is room for.
-#[inline(always)]
-fn store_vectors<T: Element, S: Simd>(simd: S, sums: &[T::Vector<S>], c: &mut [T], store: Store) {
-    for (c, &sum) in T::vectors_mut::<S>(c).0.iter_mut().zip(sums) {
-        *c = match store {
-            Store::Set => sum,
-            Store::Add => T::add_vectors(simd, *c, sum),
-        };
-    }
-}
-
-/// Rows that end after half or a quarter of a vector, known to the compiler where this is compiled into: without masks, because
-/// a load waits for a masked store before it that reaches over the same bytes, also where the mask is off, as from one row
-/// of 24 into the next (a quarter of the time of 128×24×24). Not for the widest tiles, whose sums would not stay in registers.
-#[inline(always)]
-fn store_rows_of_known_end<T: Element, S: Simd, const V: usize>(
-    simd: S,
-    sums: &[[T::Vector<S>; V]],
-    c: &mut [T],
-    stride: usize,
-    end: usize,
-    store: Store,
-) {
-    let before_last = (V - 1) * lanes::<T, S>();
-    for (r, sums) in sums.iter().enumerate() {
-        let (vectors, last) = c[r * stride..][..before_last + end].split_at_mut(before_last);
-        store_vectors(simd, sums, vectors, store);
-        let sum = &T::numbers::<S>(&sums[V - 1..])[..end];
-        match store {
-            Store::Set => last.copy_from_slice(sum),
-            Store::Add => last.iter_mut().zip(sum).for_each(|(c, &sum)| *c += sum),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 )]
 
 use super::gemm::Matrix;
-use crate::Element;
+use crate::element::KernelElement;
 
 /// Calls `f` for every number of a matrix, whose rows are stored without gaps, and its place in the transpose, whose rows are
 /// `stride` numbers apart.
 #[inline(always)]
-pub(crate) fn transpose<T: Element>(
+pub(crate) fn transpose<T: KernelElement>(
     matrix: Matrix<'_, T>,
     target: &mut [T],
     stride: usize,
@@ -30,7 +30,7 @@ pub(crate) fn transpose<T: Element>(
 
 /// Four rows of a [`transpose`], in squares of four.
 #[inline(always)]
-fn transpose_four<T: Element>(
+pub(crate) fn transpose_four<T: KernelElement>(
     rows: [&[T]; 4],
     target: &mut [T],
     stride: usize,
@@ -52,6 +52,17 @@ fn transpose_four<T: Element>(
             f(&mut target[(whole + k) * stride + r], x);
         }
     }
+}
+
+/// The first four columns of four rows that begin `stride` numbers apart.
+#[inline(always)]
+pub(crate) fn columns_of_four<T: KernelElement>(rows: &[T], stride: usize) -> [[T; 4]; 4] {
+    let rows = &rows[..3 * stride + 4];
+    let mut square = [[T::ZERO; 4]; 4];
+    for (i, row) in square.iter_mut().enumerate() {
+        row.copy_from_slice(&rows[i * stride..i * stride + 4]);
+    }
+    T::transpose_square(square)
 }
 
 /// The transpose of four rows of four.
@@ -81,6 +92,7 @@ pub(crate) fn square(rows: [[f32; 4]; 4]) -> [[f32; 4]; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Element;
 
     /// Adds the transpose of every size up to nine to a target with gaps between its rows.
     fn adds_the_transpose<T: Element>() {
