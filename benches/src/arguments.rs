@@ -80,24 +80,26 @@ Exit codes: 0 all is well, 1 something failed or a variant of ours is wrong, 2 w
     )
 }
 
-/// Reads the words after the program's name, as what is to be done one after the other; the error says what is wrong with them.
+/// Reads the words after the program's name, as what is to be done one after the other; the error says what is wrong with them, and
+/// how to use what they name.
 pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let suite = words.iter().position(|word| !word.starts_with('-'));
     let others = words.iter().enumerate().filter(|it| Some(it.0) != suite);
     let others: Vec<_> = others.map(|(_, &word)| word).collect();
-    let name = suite.map(|place| words[place]);
-    match name {
-        Some("step") => return Ok(vec![own(step::Options::read(&others), Command::Step)?]),
-        Some("generate") => {
-            return Ok(vec![own(
-                generate::Options::read(&others),
-                Command::Generate,
-            )?]);
-        }
-        _ => {}
+    match suite.map(|place| words[place]) {
+        Some("step") => Ok(vec![own(step::Options::read(&others), Command::Step)?]),
+        Some("generate") => Ok(vec![own(
+            generate::Options::read(&others),
+            Command::Generate,
+        )?]),
+        name => commands(&words, name, &others).map_err(|it| format!("{it}\n\n{}", help())),
     }
-    match words.as_slice() {
+}
+
+/// What all words, of which one may name a suite and the others stand beside it, ask for.
+fn commands(words: &[&str], name: Option<&str>, others: &[&str]) -> Result<Vec<Command>, String> {
+    match words {
         [.., "--help" | "-h"] | ["help"] => Ok(vec![Command::Help(help())]),
         ["--repeat", suite, bench, contender, times] => Ok(vec![Command::Repeat {
             bench: find_bench(find_suite(suite)?, bench)?,
@@ -106,13 +108,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
                 .parse()
                 .map_err(|_| format!("expected how many times, found `{times}`"))?,
         }]),
-        _ if name == Some("gemm") => Ok(vec![Command::Gemm(speed(&others)?)]),
-        _ if name == Some("ops") => Ok(vec![Command::Ops(speed(&others)?)]),
+        _ if name == Some("gemm") => Ok(vec![Command::Gemm(speed(others)?)]),
+        _ if name == Some("ops") => Ok(vec![Command::Ops(speed(others)?)]),
         words => {
             let selection = selection(words)?;
             let json = if selection.json { &["--json"][..] } else { &[] };
             let mut commands = vec![Command::Measure(selection)];
-            if suite.is_none() {
+            if name.is_none() {
                 commands.push(Command::Gemm(speed(json)?));
                 commands.push(Command::Ops(speed(json)?));
                 commands.push(own(step::Options::read(json), Command::Step)?);
@@ -143,7 +145,11 @@ fn own<O>(
 ) -> Result<Command, String> {
     match options {
         Ok(options) => Ok(command(options)),
-        Err(error) if error.use_stderr() => Err(error.to_string()),
+        Err(error) if error.use_stderr() => {
+            let problem = error.to_string();
+            let problem = problem.strip_prefix("error: ").unwrap_or(&problem);
+            Err(problem.trim_end().to_owned())
+        }
         Err(help) => Ok(Command::Help(help.to_string())),
     }
 }
@@ -262,11 +268,18 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        assert!(
-            parse_line("step huge")
-                .expect_err("no such preset")
-                .contains("`huge`")
-        );
+    }
+
+    #[test]
+    fn a_fault_is_called_one_once_and_shown_with_the_usage_of_its_suite() {
+        for line in ["step huge", "step small --engines scalar", "tape huge"] {
+            let problem = parse_line(line).expect_err(line);
+            assert!(!problem.starts_with("error"), "{problem}");
+            let of_all = problem.contains("Suites:");
+            assert_eq!(of_all, !line.starts_with("step"), "{problem}");
+        }
+        let problem = parse_line("step huge").expect_err("no such preset");
+        assert!(problem.contains("`huge`"), "{problem}");
     }
 
     #[test]

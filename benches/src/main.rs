@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let commands = match arguments::parse(&words) {
         Ok(commands) => commands,
         Err(problem) => {
-            eprintln!("error: {problem}\n\n{}", arguments::help());
+            eprintln!("error: {problem}");
             return ExitCode::from(WRONG_USAGE);
         }
     };

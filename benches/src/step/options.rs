@@ -1,6 +1,7 @@
 //! The command line of the suite, and the cases it names.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use burtorch_gpt::config::{EngineKind, Preset};
 use clap::{Parser, ValueEnum};
@@ -35,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "60")]
     pub(crate) seconds: u64,
     /// A Python whose PyTorch and JAX, where it has them, make the same steps
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = a_python)]
     pub(crate) python: Option<PathBuf>,
     /// One object per line instead of a table
     #[arg(long)]
@@ -69,6 +70,23 @@ fn work(word: &str) -> Result<Work, String> {
 fn at_least_one(word: &str) -> Result<usize, String> {
     let number = word.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("expected a whole number above 0, found `{word}`"))
+}
+
+/// A program that says it is a Python: a mistake shows before anything is measured.
+fn a_python(word: &str) -> Result<PathBuf, String> {
+    let answer = Command::new(word).arg("--version").output();
+    let answer =
+        answer.map_err(|error| format!("expected a Python, which cannot be started: {error}"))?;
+    // Old ones say it on the standard error.
+    let said = [answer.stdout, answer.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    let version = said.concat();
+    if version.starts_with("Python ") {
+        return Ok(word.into());
+    }
+    let line = version.lines().next().unwrap_or_default();
+    Err(format!(
+        "expected a Python, found a program whose version is `{line}`"
+    ))
 }
 
 impl Options {
@@ -141,11 +159,11 @@ mod tests {
 
     #[test]
     fn a_quick_run_names_what_it_wants() {
-        let line = "small mini:8,64 --threads 2 --engines tensor --rounds 3 --json --python p";
+        let line = "small mini:8,64 --threads 2 --engines tensor --rounds 3 --json";
         let expected = ["small:12", "mini:8", "mini:64"].map(|it| format!("{it} tensor threads 2"));
         assert_eq!(names(line), expected);
         let options = read(line).unwrap();
-        assert!(options.json && options.rounds == 3 && options.python == Some("p".into()));
+        assert!(options.json && options.rounds == 3 && options.python.is_none());
     }
 
     #[test]
@@ -158,6 +176,8 @@ mod tests {
             ("--engines fast", "possible values: tensor, scalar"),
             ("small --engines scalar", "nothing to measure"),
             ("--fast", "unexpected argument '--fast'"),
+            ("--python /no/python", "cannot be started"),
+            (&format!("--python {}", env!("CARGO")), "version is `cargo"),
         ] {
             let problem = read(line).expect_err(line);
             assert!(problem.contains(message), "{line}: {problem}");
