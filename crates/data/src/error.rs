@@ -136,6 +136,24 @@ pub enum Error {
         /// Its first unknown character.
         found: char,
     },
+    /// A token file is not what it should be.
+    #[error("{}: expected {expected}, found {found}", path.display())]
+    TokenFile {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What it should hold.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
+    /// The operating system refused to write a file.
+    #[error("{}: cannot write the file: {source}", path.display())]
+    Unwritable {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
     /// A token stands for nothing in the vocabulary.
     #[error("expected tokens below {size}, found {token}")]
     UnknownToken {

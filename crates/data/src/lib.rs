@@ -5,7 +5,8 @@
 //! | job | items |
 //! |---|---|
 //! | bytes to text | [`read_text`], [`parse_text`] |
-//! | training and validation part | [`split`], [`Split`] |
+//! | tokens in files | [`TokenWriter`], [`read_tokens`], [`read_token_header`] |
+//! | training and validation part | [`split`], [`split_at`], [`Split`] |
 //! | inputs and their targets | [`Windows`], [`consecutive`] |
 //! | which window comes when | [`EpochOrder`], [`RandomOrder`] |
 //! | batches | [`Batches`], [`epoch_batches`], [`WeightedMean`] |
@@ -24,6 +25,7 @@ mod sampler;
 mod seed;
 mod split;
 mod text;
+mod token_file;
 mod windows;
 mod words;
 
@@ -32,7 +34,10 @@ pub use error::{Error, Part};
 pub use mean::WeightedMean;
 pub use sampler::{EpochOrder, RandomOrder};
 pub use seed::{Fnv1a, derive_seed};
-pub use split::{Split, split};
+pub use split::{Split, split, split_at, training_length};
 pub use text::{parse_text, read_text};
+pub use token_file::{
+    TokenHeader, TokenWriter, Width, is_token_file, read_token_header, read_tokens,
+};
 pub use windows::{Windows, consecutive};
 pub use words::{Samples, Words};

@@ -37,19 +37,42 @@ pub fn split(tokens: &[u32], validation_fraction: f64, block: usize) -> Result<S
         });
     }
     let cut = training_length(tokens.len(), validation_fraction);
-    let (training, validation) = tokens.split_at(cut);
-    fits(Part::Training, training, block)?;
     if validation_fraction > 0.0 {
-        fits(Part::Validation, validation, block)?;
+        return split_at(tokens, cut, block);
     }
+    fits(Part::Training, tokens, block)?;
+    Ok(Split {
+        training: tokens,
+        validation: &[],
+    })
+}
+
+/// Cuts `tokens` behind the first `cut` of them: for tokens of several characters, where the text was cut before it was encoded.
+///
+/// # Errors
+///
+/// [`Error::Zero`] for a `block` of 0; [`Error::TooShort`], naming the part, if one cannot fill a window of `block` tokens and its last
+/// target; [`Error::OutOfRange`] for a cut behind the last token.
+pub fn split_at(tokens: &[u32], cut: usize, block: usize) -> Result<Split<'_>, Error> {
+    let outside = Error::OutOfRange {
+        what: "cut",
+        index: cut,
+        count: tokens.len() + 1,
+    };
+    let (training, validation) = tokens.split_at_checked(cut).ok_or(outside)?;
+    fits(Part::Training, training, block)?;
+    fits(Part::Validation, validation, block)?;
     Ok(Split {
         training,
         validation,
     })
 }
 
-/// Rounds down, but with a millionth of a token to spare: 100 · (1 − 0.8) is 19.999999999999996 in f64.
-fn training_length(length: usize, validation_fraction: f64) -> usize {
+/// How many of `length` characters or tokens are the training part if a fraction is kept for validation.
+///
+/// Rounds down, but with a millionth to spare: 100 · (1 − 0.8) is 19.999999999999996 in f64.
+#[must_use]
+pub fn training_length(length: usize, validation_fraction: f64) -> usize {
     let exact = length as f64 * (1.0 - validation_fraction);
     ((exact + 1e-6) as usize).min(length)
 }
@@ -122,6 +145,21 @@ mod tests {
             "block size: expected at least 1, found 0"
         );
         assert!(message(100, 0.1, usize::MAX).contains("too short"));
+    }
+
+    #[test]
+    fn a_cut_is_taken_as_it_is() {
+        let tokens: Vec<u32> = (0..30).collect();
+        let parts = split_at(&tokens, 17, 8).unwrap();
+        assert_eq!((parts.training, parts.validation), tokens.split_at(17));
+        for (cut, word) in [
+            (8, "training part"),
+            (22, "validation part"),
+            (31, "cut: expected an index below 31"),
+        ] {
+            let message = split_at(&tokens, cut, 8).unwrap_err().to_string();
+            assert!(message.contains(word), "{message}");
+        }
     }
 
     proptest! {

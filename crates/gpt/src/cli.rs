@@ -1,5 +1,7 @@
 //! The command line.
 
+mod tokenizer;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -7,6 +9,10 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::Settings;
 use crate::parse::{number, whole};
 use crate::{Error, commands};
+pub use tokenizer::{
+    TokenizerCommand, TokenizerDecodeArgs, TokenizerEncodeArgs, TokenizerFile, TokenizerInfoArgs,
+    TokenizerTrainArgs,
+};
 
 /// The program's arguments.
 #[derive(Debug, Parser)]
@@ -37,6 +43,9 @@ pub enum Command {
     Import(ImportArgs),
     /// Write a model for Hugging Face transformers
     Export(ExportArgs),
+    /// Learn a tokenizer, and turn text into tokens and back
+    #[command(subcommand)]
+    Tokenizer(TokenizerCommand),
     /// Tell what a training run will take: parameters, operations per step, memory; and what the machine offers
     Info(Box<InfoArgs>),
 }
@@ -216,6 +225,7 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Import(args) => commands::import::run(args),
         Command::Export(args) => commands::export::run(args),
         Command::Plot(args) => commands::plot::run(args),
+        Command::Tokenizer(command) => commands::tokenizer::run(command),
         Command::Info(args) => commands::info::run(args),
     }
 }

@@ -6,6 +6,7 @@ pub mod generate;
 pub mod import;
 pub mod info;
 pub mod plot;
+pub mod tokenizer;
 pub mod train;
 
 use std::io::Write;

@@ -1,13 +1,19 @@
 //! The text of a run as tokens, and the parts it is cut into.
 
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use burtorch_data::{Fnv1a, Split, consecutive, read_text, split};
+use burtorch_data::{
+    Fnv1a, Split, TokenHeader, consecutive, is_token_file, read_text, read_token_header,
+    read_tokens, split, split_at, training_length,
+};
 
 use crate::config::VALIDATION_FRACTION;
 use crate::tokenizer::Tokenizer;
+use crate::tokenizer::bpe::files::hexadecimal;
 use crate::{Error, embedded};
 
 /// A text, and what it is called.
@@ -17,8 +23,10 @@ pub struct Source {
     pub name: String,
     /// Where the text is, in a form that does not depend on the working directory; none for the embedded text.
     pub path: Option<PathBuf>,
-    /// The text itself.
+    /// The text itself; empty if the file holds tokens.
     pub text: Cow<'static, str>,
+    /// What a file of tokens says of itself.
+    pub tokens: Option<TokenHeader>,
 }
 
 impl Source {
@@ -33,9 +41,13 @@ impl Source {
                 name: embedded::NAME.into(),
                 path: None,
                 text: embedded::TEXT.into(),
+                tokens: None,
             });
         };
-        let text = read_text(path)?.into();
+        let (text, tokens) = match is_token_file(path) {
+            true => (Cow::default(), Some(read_token_header(path)?)),
+            false => (read_text(path)?.into(), None),
+        };
         let absolute = path
             .canonicalize()
             .map_err(Error::file(path, "find the file"))?;
@@ -43,6 +55,7 @@ impl Source {
             name: path.display().to_string(),
             path: Some(absolute),
             text,
+            tokens,
         })
     }
 
@@ -50,8 +63,55 @@ impl Source {
     /// does not prove identity.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        let hash = Fnv1a::default().with(self.text.as_bytes()).value();
-        format!("fnv1a-{hash:016x}-{}", self.text.len())
+        let (hash, length) = match self.tokens {
+            None => (
+                Fnv1a::default().with(self.text.as_bytes()),
+                self.text.len() as u64,
+            ),
+            Some(header) => (self.of_file(), header.count),
+        };
+        format!("fnv1a-{:016x}-{length}", hash.value())
+    }
+
+    /// The hash of the bytes of a file of tokens; one that cannot be read any more has that of none, as no file of tokens does.
+    fn of_file(&self) -> Fnv1a {
+        let mut hash = Fnv1a::default();
+        let mut chunk = vec![0; 1 << 16];
+        let file = self.path.as_deref().map(File::open);
+        if let Some(Ok(mut file)) = file {
+            while let Some(read) = file.read(&mut chunk).ok().filter(|&read| read > 0) {
+                hash = hash.with(&chunk[..read]);
+            }
+        }
+        hash
+    }
+
+    /// All tokens of the text, or of the file.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tokenizer::encode`]; [`Error::Content`] for tokens that another tokenizer made, [`Error::Data`] for a file that cannot be
+    /// read or has tokens that this tokenizer does not.
+    pub fn encode(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, Error> {
+        let (Some(header), Some(path)) = (self.tokens, &self.path) else {
+            return tokenizer.encode(&self.text, &self.name);
+        };
+        let expected = tokenizer.sha256();
+        if let Some(found) = header.tokenizer.filter(|found| *found != expected) {
+            let name = |hash: &[u8; 32]| {
+                format!(
+                    "the tokenizer with the SHA-256 {}…",
+                    hexadecimal(&hash[..8])
+                )
+            };
+            let expected = format!("tokens of {}", name(&expected));
+            return Err(Error::content(
+                Path::new(&self.name),
+                expected,
+                format!("tokens of {}", name(&found)),
+            ));
+        }
+        Ok(read_tokens(path, tokenizer.size())?)
     }
 }
 
@@ -70,7 +130,10 @@ impl Corpus {
     /// [`Error::UnknownCharacter`] from the tokenizer; [`Error::Content`] for a vocabulary of one character, which leaves nothing to
     /// predict; [`Error::TextTooShort`] if a part is too short for one window.
     pub fn new(source: &Source, tokenizer: &Tokenizer, block_size: usize) -> Result<Self, Error> {
-        let tokens = tokenizer.encode(&source.text, &source.name)?;
+        if let (Tokenizer::Bpe(_), None) = (tokenizer, source.tokens) {
+            return Self::of_parts(source, tokenizer, block_size);
+        }
+        let tokens = source.encode(tokenizer)?;
         if tokenizer.size() < 2 {
             let expected = "at least 2 different characters";
             return Err(Error::content(Path::new(&source.name), expected, "1"));
@@ -78,6 +141,17 @@ impl Corpus {
         let cut = split(&tokens, VALIDATION_FRACTION, block_size);
         let Split { training, .. } = cut.map_err(|error| named(error, &source.name))?;
         let cut = training.len();
+        Ok(Self { tokens, cut })
+    }
+
+    /// Encodes the two parts of a text each by itself, so that no token reaches across the cut, and so that the validation part is the same
+    /// text for every tokenizer.
+    fn of_parts(source: &Source, tokenizer: &Tokenizer, block_size: usize) -> Result<Self, Error> {
+        let training = training_text(&source.text);
+        let mut tokens = tokenizer.encode(training, &source.name)?;
+        let cut = tokens.len();
+        tokens.extend(tokenizer.encode(&source.text[training.len()..], &source.name)?);
+        split_at(&tokens, cut, block_size).map_err(|error| named(error, &source.name))?;
         Ok(Self { tokens, cut })
     }
 
@@ -92,6 +166,14 @@ impl Corpus {
     pub fn validation(&self) -> &[u32] {
         &self.tokens[self.cut..]
     }
+}
+
+/// The part of a text that is trained on: the characters but for the last tenth.
+#[must_use]
+pub fn training_text(text: &str) -> &str {
+    let length = training_length(text.chars().count(), VALIDATION_FRACTION);
+    let end = text.char_indices().nth(length).map(|(place, _)| place);
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// The error of a part that is too short, with the name of the text.
@@ -170,6 +252,8 @@ impl<'a> Spread<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokenizer::bpe::{SplitRule, Trainer};
+    use burtorch_data::{TokenWriter, Width};
 
     #[test]
     fn another_text_has_another_fingerprint() {
@@ -177,6 +261,7 @@ mod tests {
             name: "x".into(),
             path: None,
             text: text.into(),
+            tokens: None,
         };
         assert_eq!(source("a").fingerprint(), "fnv1a-af63dc4c8601ec8c-1");
         assert_ne!(source("ab").fingerprint(), source("ba").fingerprint());
@@ -190,6 +275,7 @@ mod tests {
                 name: "x".into(),
                 path: None,
                 text: text.into(),
+                tokens: None,
             };
             let tokenizer = Tokenizer::characters_of(&source.text);
             let error = Corpus::new(&source, &tokenizer, 8).unwrap_err().to_string();
@@ -205,6 +291,7 @@ mod tests {
             name: "x".into(),
             path: None,
             text: "a".repeat(500).into(),
+            tokens: None,
         };
         let tokenizer = Tokenizer::characters_of(&source.text);
         let error = Corpus::new(&source, &tokenizer, 8).unwrap_err().to_string();
@@ -221,6 +308,7 @@ mod tests {
             name: "x".into(),
             path: None,
             text: text.into(),
+            tokens: None,
         };
         let tokenizer = Tokenizer::characters_of(&source.text);
         let corpus = Corpus::new(&source, &tokenizer, 8).unwrap();
@@ -230,6 +318,60 @@ mod tests {
         );
         let whole = tokenizer.encode(&source.text, "x").unwrap();
         assert_eq!([corpus.training(), corpus.validation()].concat(), whole);
+    }
+
+    #[test]
+    fn tokens_of_several_characters_do_not_reach_across_the_cut() {
+        let text = "äbcdefghi ".repeat(50);
+        let source = Source {
+            name: "x".into(),
+            path: None,
+            text: text.clone().into(),
+            tokens: None,
+        };
+        assert_eq!(training_text(&text), &text[..9 * 55]);
+        let mut trainer = Trainer::new(SplitRule::Gpt2);
+        trainer.add(training_text(&text).as_bytes()).unwrap();
+        let tokenizer = Tokenizer::Bpe(Box::new(trainer.train(270).unwrap().bpe));
+        let corpus = Corpus::new(&source, &tokenizer, 4).unwrap();
+        let decoded =
+            [corpus.training(), corpus.validation()].map(|part| tokenizer.decode(part).unwrap());
+        assert_eq!(decoded, [&text[..9 * 55], &text[9 * 55..]]);
+        let message = Corpus::new(&source, &tokenizer, 20)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("x: expected at least 21 tokens in the validation part"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn tokens_come_from_a_file_if_it_holds_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tokens");
+        let tokenizer = Tokenizer::characters_of("abcdefghij");
+        let write = |hash| {
+            let mut writer = TokenWriter::create(&path, Width::Two, 10, hash).unwrap();
+            let tokens: Vec<u32> = (0..100).map(|token| token % 10).collect();
+            writer.push(&tokens).unwrap();
+            writer.finish().unwrap();
+            Source::load(Some(&path)).unwrap()
+        };
+        let source = write(tokenizer.sha256());
+        let corpus = Corpus::new(&source, &tokenizer, 8).unwrap();
+        assert_eq!((corpus.training().len(), corpus.validation()[0]), (90, 0));
+        let fingerprint = source.fingerprint();
+        assert!(fingerprint.ends_with("-100"));
+        let other = write([1; 32]);
+        assert_ne!(other.fingerprint(), fingerprint);
+        let message = Corpus::new(&other, &tokenizer, 8).unwrap_err().to_string();
+        assert!(
+            message.contains("expected tokens of the tokenizer with the SHA-256"),
+            "{message}"
+        );
+        let fewer = Tokenizer::characters_of("abc");
+        assert!(Corpus::new(&write(fewer.sha256()), &fewer, 8).is_err());
     }
 
     #[test]

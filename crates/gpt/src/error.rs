@@ -116,6 +116,17 @@ pub enum Error {
         /// The size of the vocabulary.
         size: usize,
     },
+    /// Byte-pair encoding failed.
+    #[error(transparent)]
+    Bpe(#[from] crate::tokenizer::bpe::BpeError),
+    /// The file of a byte-pair encoding is not what it should be.
+    #[error("{}: {source}", path.display())]
+    Tokenizer {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: crate::tokenizer::bpe::BpeError,
+    },
     /// The operating system refused something.
     #[error("{}: cannot {action}: {source}", path.display())]
     File {

@@ -47,7 +47,7 @@ pub fn evaluate<W: Workspace<f32>>(
         windows,
         sequences_per_piece(model),
     )?;
-    let bytes = tokenizer.decode(&tokens[1..])?.len();
+    let bytes = tokenizer.decode_bytes(&tokens[1..])?.len();
     let tokens = tokens.len() - 1;
     let bits_per_byte = loss * tokens as f64 / (std::f64::consts::LN_2 * bytes as f64);
     Ok(Evaluation {

@@ -10,18 +10,20 @@ use burtorch_tensor::{Params, Workspace};
 use crate::best::Best;
 use crate::checkpoint::{self, Snapshot};
 use crate::config::{Config, ConfigFile, Record};
-use crate::corpus::{Corpus, Source, Spread};
+use crate::corpus::{Corpus, Source, Spread, training_text};
 use crate::generation::Generator;
 use crate::inference::Decoder;
 use crate::memory::Estimate;
 use crate::metrics::{Line, Metrics};
 use crate::model::{Gpt, ModelConfig};
 use crate::plan::Plan;
+use crate::progress::note;
 use crate::run_directory::RunDirectory;
 use crate::run_lock::RunLock;
 use crate::sampling::Sampling;
 use crate::summary::Summary;
 use crate::tokenizer::Tokenizer;
+use crate::tokenizer::bpe::{self, BpeError, SplitRule};
 use crate::trainer::Trainer;
 use crate::{Error, atomic_file};
 
@@ -64,12 +66,35 @@ fn batches<'a>(config: &Config, corpus: &'a Corpus) -> Result<Batches<'a>, Error
     Ok(Batches::shuffled(windows, config.batch_size, seed)?)
 }
 
+/// A byte-pair encoding of so many tokens, learned from the part of a text that is trained on.
+fn trained_tokenizer(size: &str, source: &Source) -> Result<Tokenizer, Error> {
+    let wrong = |found: &str| {
+        Error::setting(
+            "--tokenizer",
+            "bpe:SIZE with a size from 256 to 16777216",
+            format!("bpe:{found}"),
+        )
+    };
+    let vocabulary = size.parse().map_err(|_| wrong(size))?;
+    let mut trainer = bpe::Trainer::new(SplitRule::Gpt2);
+    trainer.add(training_text(&source.text).as_bytes())?;
+    let trained = trainer.train(vocabulary).map_err(|error| match error {
+        BpeError::VocabularySize { .. } => wrong(size),
+        other => other.into(),
+    })?;
+    if let Some(shortfall) = trained.shortfall() {
+        note(&format!("note: {shortfall}"));
+    }
+    Ok(Tokenizer::Bpe(Box::new(trained.bpe)))
+}
+
 /// The tokenizer in the file that was named.
 fn given_tokenizer(path: &str) -> Result<Tokenizer, Error> {
     if Path::new(path).is_file() {
         return Tokenizer::load(Path::new(path));
     }
-    let expected = "`char` or the tokenizer.json of another run";
+    let expected =
+        "`char`, `bpe:SIZE`, or the file of a tokenizer, as tokenizer.json of another run";
     let found = format!("`{path}`, which is no file");
     Err(Error::setting("--tokenizer", expected, found))
 }
@@ -94,9 +119,19 @@ fn take_weights(origin: &Path, model: &Gpt, params: &mut Params<f32>) -> Result<
 /// The text of a new run, its tokenizer and its tokens.
 pub(crate) fn read(config: &Config) -> Result<(Source, Tokenizer, Corpus), Error> {
     let source = Source::load(config.data.as_deref())?;
-    let tokenizer = match config.tokenizer.as_str() {
-        "char" => Tokenizer::characters_of(&source.text),
-        path => given_tokenizer(path)?,
+    let name = config.tokenizer.as_str();
+    let size = name.strip_prefix("bpe:");
+    if source.tokens.is_some() && (name == "char" || size.is_some()) {
+        let expected = format!(
+            "the file of the tokenizer that made the tokens in {}",
+            source.name
+        );
+        return Err(Error::setting("--tokenizer", expected, name));
+    }
+    let tokenizer = match (name, size) {
+        ("char", _) => Tokenizer::characters_of(&source.text),
+        (_, Some(size)) => trained_tokenizer(size, &source)?,
+        (path, None) => given_tokenizer(path)?,
     };
     let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
     Ok((source, tokenizer, corpus))

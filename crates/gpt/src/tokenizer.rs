@@ -7,16 +7,21 @@ pub mod numbers;
 use std::fs;
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::{Error, atomic_file};
+use bpe::{Bpe, Given};
 pub use character::CharacterTokenizer;
 pub use numbers::NumberTokenizer;
 
 /// The version of `tokenizer.json` that this program writes and reads.
 const FORMAT: u32 = 1;
 
-/// The tokenizer of a model; the kinds share one file format.
+/// The tokenizer of a model.
+///
+/// Files of the first two kinds are our own; that of a byte-pair encoding is the `tokenizer.json` of Hugging Face, which others read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -25,6 +30,9 @@ pub enum Tokenizer {
     Character(CharacterTokenizer),
     /// Tokens written as numbers.
     Number(NumberTokenizer),
+    /// Byte-pair encoding.
+    #[serde(skip)]
+    Bpe(Box<Bpe>),
 }
 
 /// The file: the tokenizer and the version of the format.
@@ -33,6 +41,13 @@ struct Document<T> {
     format: u32,
     #[serde(flatten)]
     tokenizer: T,
+}
+
+/// What tells the kinds of file apart.
+#[derive(Deserialize)]
+struct Outline {
+    format: Option<IgnoredAny>,
+    model: Option<IgnoredAny>,
 }
 
 impl Tokenizer {
@@ -48,6 +63,7 @@ impl Tokenizer {
         match self {
             Self::Character(tokenizer) => tokenizer.size(),
             Self::Number(tokenizer) => tokenizer.size(),
+            Self::Bpe(bpe) => bpe.size(),
         }
     }
 
@@ -60,18 +76,32 @@ impl Tokenizer {
         match self {
             Self::Character(tokenizer) => tokenizer.encode(text, name),
             Self::Number(tokenizer) => tokenizer.encode(text, name),
+            Self::Bpe(bpe) => Ok(bpe.encode(text.as_bytes())?),
         }
     }
 
-    /// The text of `tokens`.
+    /// The bytes of `tokens`, which need not begin or end where a character does.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownToken`] for a token outside the vocabulary.
+    /// [`Error::UnknownToken`] or [`Error::Bpe`] for a token outside the vocabulary.
+    pub fn decode_bytes(&self, tokens: &[u32]) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Bpe(bpe) => Ok(bpe.decode(tokens)?),
+            others => others.decode(tokens).map(String::into_bytes),
+        }
+    }
+
+    /// The text of `tokens`; bytes that are no UTF-8 become `U+FFFD`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownToken`] or [`Error::Bpe`] for a token outside the vocabulary.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, Error> {
         match self {
             Self::Character(tokenizer) => tokenizer.decode(tokens),
             Self::Number(tokenizer) => tokenizer.decode(tokens),
+            Self::Bpe(bpe) => Ok(String::from_utf8_lossy(&bpe.decode(tokens)?).into_owned()),
         }
     }
 
@@ -81,6 +111,17 @@ impl Tokenizer {
         match self {
             Self::Character(tokenizer) => tokenizer.token('\n').unwrap_or(0),
             Self::Number(_) => 0,
+            Self::Bpe(bpe) => bpe.byte(b'\n'),
+        }
+    }
+
+    /// A hash by which token files tell the tokenizer they were made with.
+    #[must_use]
+    pub fn sha256(&self) -> [u8; 32] {
+        match self {
+            Self::Bpe(bpe) => bpe.sha256(),
+            // Neither kind has anything that JSON could not write.
+            others => Sha256::digest(serde_json::to_vec(others).unwrap_or_default()).into(),
         }
     }
 
@@ -90,6 +131,9 @@ impl Tokenizer {
     ///
     /// [`Error::File`] naming `path`.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
+        if let Self::Bpe(bpe) = self {
+            return bpe.save(path);
+        }
         let document = Document {
             format: FORMAT,
             tokenizer: self,
@@ -100,13 +144,33 @@ impl Tokenizer {
         })
     }
 
-    /// Reads a file written by [`save`](Self::save).
+    /// Reads a file written by [`save`](Self::save), or any that [`Bpe::load`] reads.
     ///
     /// # Errors
     ///
-    /// [`Error::File`] or [`Error::Content`], naming `path`.
+    /// [`Error::File`], [`Error::Content`] or [`Error::Tokenizer`], naming `path`.
     pub fn load(path: &Path) -> Result<Self, Error> {
+        Self::load_with(path, &Given::default())
+    }
+
+    /// As [`load`](Self::load), with what is said of a byte-pair encoding beside its file.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn load_with(path: &Path, given: &Given) -> Result<Self, Error> {
+        if bpe::files::is_named_so(path) {
+            return Ok(Self::Bpe(Box::new(Bpe::load(path, given)?)));
+        }
         let text = fs::read_to_string(path).map_err(Error::file(path, "read the tokenizer"))?;
+        let outline = serde_json::from_str(&text);
+        if let Ok(Outline {
+            format: None,
+            model: Some(_),
+        }) = outline
+        {
+            return Ok(Self::Bpe(Box::new(Bpe::load(path, given)?)));
+        }
         let document: Document<Self> = serde_json::from_str(&text)
             .map_err(|e| Error::content(path, "a tokenizer", e.to_string()))?;
         if document.format != FORMAT {
@@ -138,6 +202,31 @@ mod tests {
         let tokenizer = Tokenizer::characters_of("a\"\\é\r\n\u{1F600}");
         tokenizer.save(&path).unwrap();
         assert_eq!(Tokenizer::load(&path).unwrap(), tokenizer);
+    }
+
+    #[test]
+    fn a_byte_pair_encoding_is_a_tokenizer_like_any_other() {
+        let mut trainer = bpe::Trainer::new(bpe::SplitRule::Gpt2);
+        trainer.add("naïve naïve naïve".as_bytes()).unwrap();
+        let tokenizer = Tokenizer::Bpe(Box::new(trainer.train(258).unwrap().bpe));
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["tokenizer.json", "t.tiktoken"] {
+            let path = folder.path().join(name);
+            tokenizer.save(&path).unwrap();
+            let given = Given {
+                rule: Some(bpe::SplitRule::Gpt2),
+                ..Given::default()
+            };
+            assert_eq!(Tokenizer::load_with(&path, &given).unwrap(), tokenizer);
+        }
+        let tokens = tokenizer.encode("naïve?\n", "x").unwrap();
+        assert_eq!(tokenizer.decode(&tokens).unwrap(), "naïve?\n");
+        assert_eq!(tokenizer.decode_bytes(&[0xC3]).unwrap(), [0xC3]);
+        assert_eq!(tokenizer.decode(&[0xC3]).unwrap(), "\u{FFFD}");
+        assert_eq!((tokenizer.size(), tokenizer.start()), (258, 10));
+        let message = tokenizer.decode(&[258]).unwrap_err().to_string();
+        assert_eq!(message, "token 258 is outside the vocabulary of 258");
+        assert_ne!(tokenizer.sha256(), Tokenizer::characters_of("ab").sha256());
     }
 
     #[test]

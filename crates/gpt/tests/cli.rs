@@ -246,7 +246,7 @@ fn f40_bad_arguments_are_named() {
     desk.fails(
         "train --tokenizer bpe:100",
         2,
-        &["--tokenizer", "char", "bpe:100"],
+        &["--tokenizer", "bpe:SIZE", "bpe:100"],
     );
     desk.fails(
         "train --preset mini --batch-size 16000000 --micro-batch 16000000",

@@ -24,7 +24,7 @@ pub fn run(args: &EvalArgs) -> Result<(), Error> {
     let tokens = match &args.data {
         Some(path) => {
             let source = Source::load(Some(path))?;
-            let tokens = tokenizer.encode(&source.text, &source.name)?;
+            let tokens = source.encode(&tokenizer)?;
             if tokens.len() < 2 {
                 return Err(Error::content(path, "at least 2 tokens", "1"));
             }

@@ -11,6 +11,7 @@ use crate::inference::Decoder;
 use crate::run_directory::RunDirectory;
 use crate::sampling::Sampling;
 use crate::tokenizer::Tokenizer;
+use crate::tokenizer::bpe::TextDecoder;
 
 /// Writes the prompt and what the model makes of it to standard output, token by token; samples are set apart by an empty line.
 ///
@@ -53,7 +54,13 @@ fn write(
     tokenizer: &Tokenizer,
     count: usize,
 ) -> Result<(), Error> {
-    (0..count).try_for_each(|_| show(&tokenizer.decode(&[generator.next_token()?])?))
+    // A character may come in several tokens.
+    let mut text = TextDecoder::default();
+    for _ in 0..count {
+        let bytes = tokenizer.decode_bytes(&[generator.next_token()?])?;
+        show(&text.push(&bytes))?;
+    }
+    show(&text.finish())
 }
 
 /// Writes a piece of text and sees to it that it appears at once.

@@ -14,11 +14,11 @@ use crate::parse::{number, whole};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[command(rename_all = "kebab-case")]
 pub struct Settings {
-    /// Text to learn, UTF-8; its last tenth is kept for validation [default: the embedded tales]
+    /// Text to learn, UTF-8, or a file of tokens that "tokenizer encode --out" made; its last tenth is kept for validation [default: the embedded tales]
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub data: Option<PathBuf>,
-    /// How text becomes tokens: "char" (the characters of the text), or the tokenizer.json of another run [default: char]
-    #[arg(long, value_name = "char|FILE", help_heading = "Data")]
+    /// How text becomes tokens: "char" (the characters of the text), "bpe:SIZE" (byte-pair encoding of so many tokens, as bpe:1024, learned from the text but for its validation part), or the file of a tokenizer, as that of another run [default: char]
+    #[arg(long, value_name = "char|bpe:SIZE|FILE", help_heading = "Data")]
     pub tokenizer: Option<String>,
 
     /// Model and the settings to train it; each can be changed by its own flag [default: small, with fewer steps]

@@ -31,15 +31,21 @@ pub fn export(
     let config = config.map_err(|(expected, found)| Error::setting("--model", expected, found))?;
     make_folder(out)?;
     write_tensors(model.config(), params, &out.join(MODEL))?;
+    let facts = json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": model.config().block_size,
+        "clean_up_tokenization_spaces": false,
+    });
+    let facts = format!("{facts:#}\n");
     match tokenizer {
         Tokenizer::Character(tokenizer) => {
             write_text(&out.join(TOKENIZER), &words::text(tokenizer))?;
-            let facts = json!({
-                "tokenizer_class": "PreTrainedTokenizerFast",
-                "model_max_length": model.config().block_size,
-                "clean_up_tokenization_spaces": false,
-            });
-            write_text(&out.join(TOKENIZER_CONFIG), &format!("{facts:#}\n"))?;
+            write_text(&out.join(TOKENIZER_CONFIG), &facts)?;
+        }
+        Tokenizer::Bpe(bpe) => {
+            bpe.save(&out.join(TOKENIZER))?;
+            bpe.save(&out.join("vocab.json"))?; // and merges.txt
+            write_text(&out.join(TOKENIZER_CONFIG), &facts)?;
         }
         Tokenizer::Number(_) => {}
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burtorch_tensor::{Entry, Params};
 use safetensors::Dtype;
@@ -16,6 +16,7 @@ use crate::checkpoint::tensor_file::TensorFile;
 use crate::config::{Config, ConfigFile, Record, Settings};
 use crate::model::{Gpt, ModelConfig};
 use crate::run_directory::RunDirectory;
+use crate::tokenizer::bpe::{Bpe, Given, SplitRule};
 use crate::tokenizer::{NumberTokenizer, Tokenizer};
 use crate::{Error, atomic_file};
 
@@ -171,20 +172,9 @@ fn check(
 
 /// The tokenizer of the folder, which must have as many tokens as the model.
 fn read_tokenizer(source: &Path, config: &ModelConfig) -> Result<Tokenizer, Error> {
-    let path = source.join(TOKENIZER);
-    let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Ok(Tokenizer::Number(NumberTokenizer::new(config.vocab_size)));
-        }
-        text => text.map_err(Error::file(&path, "read the tokenizer"))?,
-    };
-    let Some(tokenizer) = words::read(&text) else {
-        let expected = "a tokenizer of characters";
-        return Err(Error::content(
-            &path,
-            expected,
-            "another (without the file, tokens are written as numbers)",
-        ));
+    let (path, tokenizer) = match find_tokenizer(source)? {
+        Some(found) => found,
+        None => return Ok(Tokenizer::Number(NumberTokenizer::new(config.vocab_size))),
     };
     if tokenizer.size() != config.vocab_size {
         let expected = format!("{} tokens, as the model has", config.vocab_size);
@@ -194,5 +184,37 @@ fn read_tokenizer(source: &Path, config: &ModelConfig) -> Result<Tokenizer, Erro
             tokenizer.size().to_string(),
         ));
     }
-    Ok(Tokenizer::Character(tokenizer))
+    Ok(tokenizer)
+}
+
+/// The tokenizer of the folder and its file: of characters, or a byte-pair encoding; of the latter the older pair of files will do, which
+/// beside a GPT-2 have its split rule.
+fn find_tokenizer(source: &Path) -> Result<Option<(PathBuf, Tokenizer)>, Error> {
+    let path = source.join(TOKENIZER);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let path = source.join("vocab.json");
+            if !path.is_file() {
+                return Ok(None);
+            }
+            let rule = Some(SplitRule::Gpt2);
+            let bpe = Bpe::load(
+                &path,
+                &Given {
+                    rule,
+                    ..Given::default()
+                },
+            )?;
+            return Ok(Some((path, Tokenizer::Bpe(Box::new(bpe)))));
+        }
+        text => text.map_err(Error::file(&path, "read the tokenizer"))?,
+    };
+    if let Some(tokenizer) = words::read(&text) {
+        return Ok(Some((path, Tokenizer::Character(tokenizer))));
+    }
+    let bpe = Bpe::load(&path, &Given::default()).map_err(|error| {
+        let expected = "a tokenizer of characters, or byte-pair encoding (without the file, tokens are written as numbers)";
+        Error::content(&path, expected, format!("another: {error}"))
+    })?;
+    Ok(Some((path, Tokenizer::Bpe(Box::new(bpe)))))
 }

@@ -10,6 +10,7 @@
 //! | learn a vocabulary | [`Trainer`] |
 //! | encode, decode | [`Bpe`], [`Encoder`]; in parts [`StreamEncoder`], [`TextDecoder`] |
 //! | special tokens | [`Specials`] |
+//! | files of Hugging Face and tiktoken | [`Bpe::load`], [`Bpe::save`], [`Given`] |
 //!
 //! # Why pieces and tokens can be looked up
 //!
@@ -23,6 +24,7 @@
 mod cache;
 mod encode;
 mod error;
+pub(crate) mod files;
 mod merges;
 mod special;
 mod split;
@@ -32,18 +34,21 @@ mod train;
 
 pub use encode::Encoder;
 pub use error::BpeError;
+pub use files::Given;
 pub use merges::Merge;
 pub use special::Specials;
 pub use split::{Pattern, SplitRule};
 pub use stream::{StreamEncoder, TextDecoder};
 pub use train::{Progress, Trained, Trainer};
 
+use std::fmt;
+
 use merges::{Merges, Scratch};
 use special::SpecialTokens;
 use tokens::{Lookup, Tokens};
 
 /// A byte-pair encoding: vocabulary, merges and split rule.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Bpe {
     rule: SplitRule,
     /// All tokens, special ones too.
@@ -52,6 +57,17 @@ pub struct Bpe {
     /// The tokens that merging can give.
     whole: Lookup,
     specials: SpecialTokens,
+}
+
+impl fmt::Debug for Bpe {
+    /// What tells one from another at a glance; the tables would fill a book.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bpe")
+            .field("rule", &self.rule)
+            .field("size", &self.size())
+            .field("specials", &self.specials.list())
+            .finish_non_exhaustive()
+    }
 }
 
 impl PartialEq for Bpe {
