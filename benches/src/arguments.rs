@@ -1,9 +1,13 @@
 //! The command line.
 
+use crate::bpe;
 use crate::generate;
 use crate::speed;
 use crate::step;
 use crate::suites::{Bench, SUITES, Suite};
+
+/// The word by which the program calls itself for one turn of the suite `bpe`.
+pub(crate) const BPE_TURN: &str = "--bpe-turn";
 
 /// What the user asked for.
 #[derive(Debug)]
@@ -20,6 +24,10 @@ pub(crate) enum Command {
     Generate(generate::Options),
     /// Measure training steps.
     Step(step::Options),
+    /// Measure byte-pair encoding.
+    Bpe(bpe::Options),
+    /// Make one turn of that.
+    BpeTurn(bpe::turn::Turn),
     /// Run one contender so many times without measuring it.
     Repeat {
         bench: &'static Bench,
@@ -60,6 +68,8 @@ Suites:
           NAME: part of a name, as in mini or attention
   step    whole training steps of the presets, beside the machine's multiply-adds, PyTorch and JAX
           options of its own: cargo xtask bench step --help
+  bpe     byte-pair encoding: encoding, decoding, training, beside other crates and, in Python, tiktoken and tokenizers
+          options of its own: cargo xtask bench bpe --help
   generate
           text written by models of the presets' sizes, with and without kept keys and values
           options of its own: cargo xtask bench generate --help
@@ -93,6 +103,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Command>, String> {
             generate::Options::read(&others),
             Command::Generate,
         )?]),
+        Some("bpe") if words[0] != BPE_TURN => {
+            Ok(vec![own(bpe::Options::read(&others), Command::Bpe)?])
+        }
         name => commands(&words, name, &others).map_err(|it| format!("{it}\n\n{}", help())),
     }
 }
@@ -108,6 +121,13 @@ fn commands(words: &[&str], name: Option<&str>, others: &[&str]) -> Result<Vec<C
                 .parse()
                 .map_err(|_| format!("expected how many times, found `{times}`"))?,
         }]),
+        [BPE_TURN, work, threads, who, text, vocabulary] => {
+            Ok(vec![Command::BpeTurn(bpe::turn::Turn {
+                task: bpe::turn::Task::parse([*work, *threads, *who])?,
+                text: text.into(),
+                vocabulary: vocabulary.into(),
+            })])
+        }
         _ if name == Some("gemm") => Ok(vec![Command::Gemm(speed(others)?)]),
         _ if name == Some("ops") => Ok(vec![Command::Ops(speed(others)?)]),
         words => {
@@ -119,6 +139,7 @@ fn commands(words: &[&str], name: Option<&str>, others: &[&str]) -> Result<Vec<C
                 commands.push(Command::Ops(speed(json)?));
                 commands.push(own(step::Options::read(json), Command::Step)?);
                 commands.push(own(generate::Options::read(json), Command::Generate)?);
+                commands.push(own(bpe::Options::read(json), Command::Bpe)?);
             }
             Ok(commands)
         }
@@ -188,7 +209,7 @@ fn find_suite(name: &str) -> Result<&'static Suite, String> {
     let suite = SUITES.iter().find(|suite| suite.name == name);
     suite.ok_or_else(|| {
         let mut names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
-        names.extend(["gemm", "ops", "step", "generate"]);
+        names.extend(["gemm", "ops", "step", "generate", "bpe"]);
         format!("there is no suite `{name}`: expected {}", names.join(", "))
     })
 }
@@ -306,10 +327,24 @@ mod tests {
             let commands = parse_all(line).expect(line);
             assert!(matches!(
                 &commands[..],
-                [Command::Measure(tape), Command::Gemm(gemm), Command::Ops(ops), Command::Step(steps), Command::Generate(texts)]
-                    if [tape.json, gemm.json, ops.json, steps.json, texts.json] == [json; 5]
+                [Command::Measure(tape), Command::Gemm(gemm), Command::Ops(ops), Command::Step(steps), Command::Generate(texts), Command::Bpe(bpe)]
+                    if [tape.json, gemm.json, ops.json, steps.json, texts.json, bpe.json] == [json; 6]
             ));
         }
+    }
+
+    #[test]
+    fn a_turn_of_the_tokenizers_is_understood() {
+        let commands = parse_all("--bpe-turn encode-cold 2 burtorch text vocabulary").unwrap();
+        assert!(matches!(&commands[..], [Command::BpeTurn(turn)] if turn.task.threads == 2));
+        assert!(
+            matches!(parse_line("bpe decode --json"), Ok(Command::Bpe(options)) if options.json)
+        );
+        assert!(
+            parse_line("bpe fast")
+                .expect_err("no such work")
+                .contains("`fast`")
+        );
     }
 
     #[test]
@@ -332,7 +367,7 @@ mod tests {
         let faults = [
             (
                 "gpt",
-                "there is no suite `gpt`: expected tape, gemm, ops, step, generate",
+                "there is no suite `gpt`: expected tape, gemm, ops, step, generate, bpe",
             ),
             (
                 "tape huge",

@@ -3,7 +3,7 @@
 //!
 //! [`arguments`] reads the command line. For gradients, [`contender`] is what is measured, once it was found right; [`rounds`]
 //! measures; [`report`] prints; what there is to measure lies in [`suites`], a module each; [`tape`] holds the scalar graphs.
-//! [`gemm`] and [`ops`] are pieces of work whose [`speed`] is measured, [`step`] whole training steps, [`generate`] texts. [`limits`] says what the
+//! [`gemm`] and [`ops`] are pieces of work whose [`speed`] is measured, [`step`] whole training steps, [`generate`] texts, [`bpe`] tokenizers. [`limits`] says what the
 //! machine can do.
 
 // A program for the terminal: printing is its job.
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bpe;
 mod contender;
 mod counts;
 mod gemm;
@@ -69,6 +70,8 @@ fn run(command: &Command) -> Result<bool> {
         Command::Ops(options) => ops::run(options)?,
         Command::Generate(options) => generate::run(options)?,
         Command::Step(options) => return step::run(options),
+        Command::Bpe(options) => return bpe::run(options),
+        Command::BpeTurn(turn) => bpe::turn::run(turn)?,
         Command::Repeat {
             bench,
             contender,
