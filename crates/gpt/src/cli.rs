@@ -48,6 +48,10 @@ pub enum Command {
     Tokenizer(TokenizerCommand),
     /// Tell what a training run will take: parameters, operations per step, memory; and what the machine offers
     Info(Box<InfoArgs>),
+    /// Write the file that lets a shell complete this program's commands and flags
+    Completions(CompletionsArgs),
+    /// Write manual pages
+    Man(ManArgs),
 }
 
 /// Arguments of `train`.
@@ -79,7 +83,7 @@ pub struct TrainArgs {
 /// Arguments of `generate`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  burtorch-gpt generate --model runs/small-1 --prompt \"The fox\" --tokens 200 --temperature 0.7"
+    after_help = "Text appears as it is written, a character once all its bytes are there; bytes that form none are shown as U+FFFD. Ctrl-C ends it behind the last token.\n\nExamples:\n  burtorch-gpt generate --model runs/small-1 --prompt \"The fox\" --tokens 200 --temperature 0.7\n  burtorch-gpt generate --model runs/small-1 --stop $'\\n\\n' --samples 3        a paragraph each\n  burtorch-gpt generate --model runs/small-1 --prompt-file start.txt --json"
 )]
 pub struct GenerateArgs {
     /// Folder of a run
@@ -97,6 +101,9 @@ pub struct GenerateArgs {
         hide_default_value = true
     )]
     pub prompt: String,
+    /// File with the text to go on from, `-` for standard input; every character counts, a line end at the end too
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    pub prompt_file: Option<PathBuf>,
     /// Tokens to write in each sample, the prompt not counted
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 500)]
     pub tokens: usize,
@@ -116,12 +123,40 @@ pub struct GenerateArgs {
     /// Compute all that a token sees again for each: the same text, slower
     #[arg(long)]
     pub no_cache: bool,
+    /// End a text where the model writes this, which is left out; may be given several times
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub stop: Vec<String>,
     /// Number of texts to write; 0 only looks whether the model can be read
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 1)]
     pub samples: usize,
     /// Seed of the draws; the same seed gives the same texts
     #[arg(long, value_name = "N", value_parser = whole::<u64>, allow_negative_numbers = true, default_value_t = 1)]
     pub seed: u64,
+    /// Print one line of JSON with all texts to standard output at the end instead
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  burtorch-gpt completions bash > ~/.local/share/bash-completion/completions/burtorch-gpt\n  burtorch-gpt completions zsh > _burtorch-gpt              into a folder of $fpath\n  burtorch-gpt completions fish > ~/.config/fish/completions/burtorch-gpt.fish"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  burtorch-gpt man | man -l -                          read the page of the program\n  burtorch-gpt man --out ~/.local/share/man/man1       keep all pages; then: man burtorch-gpt-train"
+)]
+pub struct ManArgs {
+    /// Folder to write the pages of the program and of every command to; it must be there. Without it, the program's page goes to standard output
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// Arguments of `eval`.
@@ -227,6 +262,8 @@ pub fn run(cli: &Cli) -> Result<(), Error> {
         Command::Plot(args) => commands::plot::run(args),
         Command::Tokenizer(command) => commands::tokenizer::run(command),
         Command::Info(args) => commands::info::run(args),
+        Command::Completions(args) => commands::completions::run(args),
+        Command::Man(args) => commands::man::run(args),
     }
 }
 

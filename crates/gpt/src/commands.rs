@@ -1,11 +1,14 @@
 //! The commands of the program, a file each.
 
+pub mod completions;
 pub mod eval;
 pub mod export;
 pub mod generate;
 pub mod import;
 pub mod info;
+pub mod man;
 pub mod plot;
+mod screen;
 pub mod tokenizer;
 pub mod train;
 

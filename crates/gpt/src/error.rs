@@ -175,6 +175,9 @@ pub enum Error {
         /// The command that goes on.
         command: String,
     },
+    /// The user ended the program, which had written all it had until then.
+    #[error("stopped")]
+    Interrupted,
     /// A model needs a parameter that is not there, or has another shape.
     #[error("the parameter `{name}` of the model: expected the shape {expected}, found {found}")]
     Parameter {

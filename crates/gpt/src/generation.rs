@@ -1,8 +1,12 @@
 //! Text from a model, token by token.
 
+mod stop;
+
 use crate::Error;
 use crate::inference::Decoder;
 use crate::sampling::{Sampler, Sampling};
+
+pub use stop::StopTexts;
 
 /// Draws one token after another; each is predicted from at most the last `block_size` tokens.
 ///

@@ -10,7 +10,7 @@ pub const INTERRUPTED: u8 = 130;
 /// Whether the process was asked to end. A signal concerns the whole process, so this is one of its own.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on, a request to end is noted for [`requested`], and `message` is shown; a second one ends the program.
+/// From now on, a request to end is noted for [`requested`], and `message` is shown, if it says anything; a second one ends the program.
 ///
 /// Where the operating system does not let us listen, requests end the program as they do without this.
 pub(crate) fn listen(message: &'static str) {
@@ -18,7 +18,9 @@ pub(crate) fn listen(message: &'static str) {
         if REQUESTED.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED.into());
         }
-        note(message);
+        if !message.is_empty() {
+            note(message);
+        }
     };
     // Fails if it was called before; the first message is as good.
     let _ = ctrlc::set_handler(noted);

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     };
     match cli::run(&arguments) {
         Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
+        Err(Error::Interrupted) => ExitCode::from(INTERRUPTED),
         Err(stopped @ Error::Stopped { .. }) => complain(&stopped.to_string(), INTERRUPTED),
         Err(error) => {
             let code = if error.is_usage() {

@@ -116,37 +116,45 @@ impl Sampler {
                 found: logits[token],
             });
         }
-        self.weigh(logits);
         let Sampling {
             temperature,
             top_k,
             top_p,
         } = self.sampling;
-        let limited =
-            temperature == 0.0 || (1..self.candidates.len()).contains(&top_k) || top_p < 1.0;
-        if limited {
+        if temperature == 0.0 {
+            return Ok(self.only(largest(logits)));
+        }
+        self.weigh(logits, temperature);
+        if (1..self.candidates.len()).contains(&top_k) {
+            let least = top_k - 1;
+            self.candidates
+                .select_nth_unstable_by(least, most_likely_first);
+            self.candidates.truncate(top_k);
             self.candidates.sort_unstable_by(most_likely_first);
-            self.candidates.truncate(match (temperature, top_k) {
-                (0.0, _) => 1,
-                (_, 0) => usize::MAX,
-                (_, k) => k,
-            });
-            normalise(&mut self.candidates);
-            self.candidates.truncate(reaching(&self.candidates, top_p));
+        } else if top_p < 1.0 {
+            self.candidates.sort_unstable_by(most_likely_first);
         }
         normalise(&mut self.candidates);
+        if top_p < 1.0 {
+            self.candidates.truncate(reaching(&self.candidates, top_p));
+            normalise(&mut self.candidates);
+        }
         Ok(&self.candidates)
     }
 
+    /// One candidate that is certain.
+    fn only(&mut self, token: usize) -> &[Candidate] {
+        self.candidates.clear();
+        self.candidates.push(Candidate {
+            token: token as u32,
+            probability: 1.0,
+        });
+        &self.candidates
+    }
+
     /// Fills the candidates with `exp((logit − largest) / temperature)`, in f64: neither overflow nor 0/0 at any temperature.
-    fn weigh(&mut self, logits: &[f32]) {
+    fn weigh(&mut self, logits: &[f32], temperature: f64) {
         let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        // At temperature 0 the logits' order is all that counts, and their own weights have it.
-        let temperature = if self.sampling.temperature == 0.0 {
-            1.0
-        } else {
-            self.sampling.temperature
-        };
         let weight = |logit: f32| ((f64::from(logit) - f64::from(largest)) / temperature).exp();
         self.candidates.clear();
         let all = logits.iter().enumerate();
@@ -155,6 +163,15 @@ impl Sampler {
             probability: weight(logit),
         }));
     }
+}
+
+/// The first of the largest logits, 0 for none.
+fn largest(logits: &[f32]) -> usize {
+    let larger = |best, token| match logits[token] > logits[best] {
+        true => token,
+        false => best,
+    };
+    (0..logits.len()).reduce(larger).unwrap_or(0)
 }
 
 fn most_likely_first(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {

@@ -399,7 +399,10 @@ impl<W: Workspace<f32>> Session<W> {
         self.trainer.release();
         let mut decoder = Decoder::new(self.trainer.model().config(), self.trainer.params())?;
         let prompt = [self.tokenizer.start()];
-        let mut generator = Generator::new(&mut decoder, &prompt, SAMPLING, seed)?;
+        // A sample shows how far the model is. It need not see as much as can be, which would take many times as long.
+        let stride = self.config.block_size.div_ceil(2);
+        let generator = Generator::new(&mut decoder, &prompt, SAMPLING, seed)?;
+        let mut generator = generator.with_stride(stride)?;
         let text = self.tokenizer.decode(&generator.tokens(SAMPLE_TOKENS)?)?;
         atomic_file::replace(&self.directory.sample(), |file| writeln!(file, "{text}"))?;
         Ok(text)

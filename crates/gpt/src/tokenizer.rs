@@ -19,6 +19,9 @@ pub use numbers::NumberTokenizer;
 /// The version of `tokenizer.json` that this program writes and reads.
 const FORMAT: u32 = 1;
 
+/// What GPT-2 and its kin write behind a text.
+const END_OF_TEXT: &str = "<|endoftext|>";
+
 /// The tokenizer of a model.
 ///
 /// Files of the first two kinds are our own; that of a byte-pair encoding is the `tokenizer.json` of Hugging Face, which others read.
@@ -113,6 +116,16 @@ impl Tokenizer {
             Self::Number(_) => 0,
             Self::Bpe(bpe) => bpe.byte(b'\n'),
         }
+    }
+
+    /// The token that ends a text: the special token `<|endoftext|>`, if there is one.
+    #[must_use]
+    pub fn end(&self) -> Option<u32> {
+        let Self::Bpe(bpe) = self else { return None };
+        let mut specials = bpe.specials().iter();
+        specials
+            .find(|(text, _)| text == END_OF_TEXT)
+            .map(|&(_, token)| token)
     }
 
     /// A hash by which token files tell the tokenizer they were made with.

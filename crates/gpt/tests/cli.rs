@@ -655,7 +655,10 @@ fn help_shows_defaults_and_examples() {
                 "Examples:",
             ][..],
         ),
-        ("generate", &["--temperature", "[default: 0.8]", "Example:"]),
+        (
+            "generate",
+            &["--temperature", "[default: 0.8]", "Examples:"],
+        ),
         ("eval", &["--data", "Example:"]),
         ("plot", &["--out", "Examples:"]),
         ("import", &["--convert", "Examples:"]),
@@ -706,4 +709,136 @@ fn info_refuses_what_train_refuses() {
     desk.fails("info --data none.txt", 1, &["none.txt"]);
     desk.write("short.txt", "ab");
     desk.fails("info --data short.txt", 1, &["short.txt"]);
+}
+
+/// The text of a run, without the prompt and the line end at its end.
+fn generated(desk: &Desk, arguments: &[&str]) -> String {
+    let mut command = desk.command("generate --model run --prompt The --tokens 60 --temperature 1");
+    let output = command.args(arguments).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{message}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let text = text.strip_suffix('\n').unwrap();
+    text.strip_prefix("The").unwrap_or(text).to_owned()
+}
+
+#[test]
+fn f40_a_text_ends_where_a_stop_text_begins() {
+    let desk = Desk::new();
+    desk.done(&format!("train {TINY} --steps 5 --out run"));
+    let whole = generated(&desk, &[]);
+    let characters: Vec<char> = whole.chars().collect();
+    let stop: String = characters[20..23].iter().collect();
+    let expected = whole.split(&stop).next().unwrap();
+    assert_eq!(generated(&desk, &["--stop", &stop]), expected);
+    assert_eq!(
+        generated(&desk, &["--stop", "\u{1}", "--stop", &stop]),
+        expected
+    );
+    // At once, and never.
+    let first: String = characters[..1].iter().collect();
+    assert_eq!(generated(&desk, &["--stop", &first]), "");
+    assert_eq!(generated(&desk, &["--stop", "no such text"]), whole);
+
+    let report = generated(&desk, &["--stop", &stop, "--json", "--samples", "2"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["samples"][0]["text"], expected);
+    assert_eq!(report["samples"][0]["ended"], "stop");
+    assert_eq!(
+        (&report["prompt"], &report["seed"]),
+        (&"The".into(), &1.into())
+    );
+    let each = report["samples"].as_array().unwrap().iter();
+    let tokens: u64 = each.map(|sample| sample["tokens"].as_u64().unwrap()).sum();
+    assert_eq!(report["tokens"], tokens);
+    let unstopped = generated(&desk, &["--json", "--samples", "1"]);
+    let unstopped: Value = serde_json::from_str(&unstopped).unwrap();
+    assert_eq!(unstopped["samples"][0]["text"], whole.as_str());
+    assert_eq!(unstopped["samples"][0]["ended"], "tokens");
+    let none = desk
+        .command("generate --model run --stop")
+        .arg("")
+        .output()
+        .unwrap();
+    assert_eq!(none.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("--stop"));
+}
+
+#[test]
+fn f40_a_prompt_may_come_from_a_file_or_standard_input() {
+    let desk = Desk::new();
+    desk.done(&format!("train {TINY} --steps 1 --out run"));
+    desk.write("prompt", "The fox");
+    desk.write("foreign", "The f\u{df}x");
+    desk.write("bytes", b"The \xFF");
+    let mut direct = desk.command("generate --model run --tokens 9 --prompt");
+    let expected = String::from_utf8(direct.arg("The fox").output().unwrap().stdout).unwrap();
+    assert!(expected.starts_with("The fox"));
+    assert_eq!(
+        desk.done("generate --model run --tokens 9 --prompt-file prompt"),
+        expected
+    );
+    let mut piped = desk.command("generate --model run --tokens 9 --prompt-file -");
+    piped.stdin(fs::File::open(desk.path("prompt")).unwrap());
+    assert_eq!(piped.output().unwrap().stdout, expected.as_bytes());
+    let of = |name: &str| format!("generate --model run --prompt-file {name}");
+    desk.fails(&of("foreign"), 1, &["foreign", "'ß'", "byte 5"]);
+    desk.fails(&of("bytes"), 1, &["bytes", "0xFF", "offset 4"]);
+    desk.fails(&of("none"), 1, &["none"]);
+    desk.fails(&of("prompt --prompt x"), 2, &["--prompt-file", "--prompt"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn f40_ctrl_c_ends_a_text_behind_its_last_token() {
+    use std::io::Read;
+
+    let desk = Desk::new();
+    desk.done(&format!("train {TINY} --steps 1 --out run"));
+    let mut command = desk.command("generate --model run --tokens 1000000000");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut text = vec![0; 1000];
+    out.read_exact(&mut text).unwrap(); // it has begun, and appears while it is written
+    interrupt(&child);
+    out.read_to_end(&mut text).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(output.stderr.is_empty() && text.ends_with(b"\n"));
+    assert!(String::from_utf8(text).is_ok());
+}
+
+#[test]
+fn completions_and_manual_pages_name_every_command_and_flag() {
+    let desk = Desk::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = desk.done(&format!("completions {shell}"));
+        let words = ["generate", "temperature", "completions", "block-size"];
+        assert!(words.iter().all(|word| text.contains(word)), "{shell}");
+    }
+    desk.fails("completions tcsh", 2, &["tcsh", "bash"]);
+    let page = desk.done("man");
+    let kept = ".SH EXAMPLES\n.nf\n"; // lines of examples are not filled
+    assert!(
+        page.contains(".TH") && page.contains("generate") && page.contains(kept),
+        "{page}"
+    );
+    fs::create_dir(desk.path("man1")).unwrap();
+    assert_eq!(desk.done("man --out man1"), "");
+    let page = fs::read_to_string(desk.path("man1/burtorch-gpt-generate.1")).unwrap();
+    assert!(
+        page.contains("temperature") && page.contains("0.8"),
+        "{page}"
+    );
+    for command in ["train", "eval", "info", "import", "export", "plot", "man"] {
+        assert!(
+            desk.path(&format!("man1/burtorch-gpt-{command}.1"))
+                .is_file()
+        );
+    }
+    desk.fails("man --out nowhere", 1, &["nowhere"]);
 }
