@@ -54,7 +54,7 @@ const IN_FRONT: &str = "in front";
 const EXACT: f64 = 1e-12;
 /// Tape gradient against central differences.
 const DIFFERENCES: f64 = 1e-7;
-/// f32 kernels against f64 kernels.
+/// f32 kernels against the formula in f64.
 const SINGLE: f64 = 2e-5;
 
 /// Checks an op on random inputs of the given shapes, with [`OpCheck::default`].
@@ -75,7 +75,7 @@ pub fn check_op<const N: usize, O: Op<N>>(op: &O, shapes: &[&[usize]; N]) -> Res
 impl OpCheck<'_> {
     /// Asserts, on random inputs: the kernel's result is the formula's (f64, 1e-12 relative); the kernel's gradient of a
     /// randomly weighted sum of the result is the scalar tape's gradient of the formula (1e-12); that gradient is the
-    /// formula's central difference (1e-7); the f32 kernels agree with the f64 ones (2e-5).
+    /// formula's central difference (1e-7); the f32 kernels agree with the formula in f64 (2e-5).
     ///
     /// # Errors
     /// [`Error::Disagreement`] for the first number that is off; what the op's shape rule says.
@@ -120,14 +120,14 @@ impl OpCheck<'_> {
         compare(
             O::NAME,
             "f32 value against f64",
-            &kernel.0,
+            &formula.0,
             &single.0,
             SINGLE,
         )?;
         compare(
             O::NAME,
             "f32 gradient against f64",
-            &kernel.1,
+            &formula.1,
             &single.1,
             SINGLE,
         )

@@ -284,6 +284,7 @@ impl<T: Element> TensorEngine<T> {
     }
 
     fn run_forward(&mut self, node: usize, params: &[T], context: Context<'_>) {
+        self.spoil_scratch();
         let node = &self.nodes[node];
         let output = self.slots[node.output].arena_range();
         let (before, after) = self.values.split_at_mut(output.start);
@@ -298,6 +299,13 @@ impl<T: Element> TensorEngine<T> {
             &mut after[..output.len()],
             &mut self.saved[node.saved.clone()],
         );
+    }
+
+    /// In the crate's own tests, NaN in the working memory, so that a kernel that counts on what is there shows.
+    fn spoil_scratch(&mut self) {
+        if cfg!(test) {
+            self.scratch.fill(T::NAN);
+        }
     }
 
     /// Room for a gradient of a result that has none yet, filled with zeros.
@@ -348,6 +356,7 @@ impl<T: Element> TensorEngine<T> {
         let in_params = ranges(Slot::param_range);
         let [a, b, c, d] = ranges(Slot::gradient_range);
         let node_number = node;
+        self.spoil_scratch();
         let node = &self.nodes[node];
         let (kernel, output) = (node.work.op(), &self.slots[node.output]);
 
@@ -504,8 +513,8 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
         }
         let shapes = inputs.map(|i| engine.slots[i].shape);
         let shape = op.shape(&self.context, shapes)?;
-        let saved = engine.reserve_saved(op.saved(shapes))?;
         grow(&mut engine.scratch, op.scratch(shapes))?;
+        let saved = engine.reserve_saved(op.saved(shapes))?;
         let place = Place::Arena(engine.reserve_value(shape.len())?);
         let wants_gradient = inputs.iter().any(|&i| engine.slots[i].wants_gradient);
         let y = engine.push_slot(Slot {

@@ -60,8 +60,7 @@ impl<T: Element> PackedLinear<T> {
                 found: 0.0,
             });
         }
-        let bias = bias.unwrap_or_default();
-        if !bias.is_empty() {
+        if let Some(bias) = bias {
             check_len("bias", outputs, bias.len())?;
         }
         let panels = outputs.next_multiple_of(WIDEST_VECTOR);
@@ -69,7 +68,7 @@ impl<T: Element> PackedLinear<T> {
             inputs,
             outputs,
             panels: Lines::zeros(inputs.saturating_mul(panels))?,
-            bias: bias.to_vec(),
+            bias: bias.unwrap_or_default().to_vec(),
             activation,
         };
         let weight = Matrix::new(weight, outputs, inputs).t();
@@ -343,6 +342,7 @@ mod tests {
         assert!(new(&[], None, 2).is_err() && new(&[1.0], None, 0).is_err());
         assert!(matches!(new(&[], None, 0), Err(Error::Setting { .. })));
         assert!(new(&[1.0; 6], Some(&[1.0]), 2).is_err());
+        assert!(new(&[1.0; 6], Some(&[]), 2).is_err());
         let layer = new(&[1.0; 6], Some(&[1.0; 3]), 2).unwrap();
         assert_eq!((layer.inputs(), layer.outputs()), (2, 3));
         assert!(layer.forward(&[1.0; 3], &mut [0.0; 3]).is_err());

@@ -266,7 +266,8 @@ mod tests {
         })
     }
 
-    /// Against ndarray's product (matrixmultiply) on whole numbers, where any order of summation is exact.
+    /// Against ndarray's product (matrixmultiply) on whole numbers, where any order of summation is exact. What lies between the rows
+    /// of the result stays as it is.
     fn agrees<T: Element>(m: usize, k: usize, n: usize) {
         let narrow = |x: &Array2<f64>| x.iter().map(|&v| T::from_f64(v)).collect::<Vec<T>>();
         let (a, b, c) = (numbers(m, k, 1), numbers(k, n, 2), numbers(m, n, 3));
@@ -276,22 +277,32 @@ mod tests {
         );
         let (product, mut panel) = (a.dot(&b), vec![T::NAN; panel_len(k)]);
         let (a, b, at, bt) = (narrow(&a), narrow(&b), narrow(&at), narrow(&bt));
+        let stride = n + 3;
+        let spread = |x: &Array2<f64>| {
+            let number = |(i, j)| if j < n { x[(i, j)] } else { 0.5 };
+            narrow(&Array2::from_shape_fn((m, stride), number))
+        };
         for a in [Matrix::new(&a, m, k), Matrix::new(&at, k, m).t()] {
             for b in [Matrix::new(&b, k, n), Matrix::new(&bt, n, k).t()] {
-                let mut found = narrow(&c);
-                gemm(a, b, Destination::add(&mut found, n), &mut panel);
-                assert_eq!(found, narrow(&(&c + &product)), "{m}x{k}x{n} added");
-                gemm(a, b, Destination::set(&mut found, n), &mut panel);
-                assert_eq!(found, narrow(&product), "{m}x{k}x{n} set");
+                let mut found = spread(&c);
+                gemm(a, b, Destination::add(&mut found, stride), &mut panel);
+                assert_eq!(found, spread(&(&c + &product)), "{m}x{k}x{n} added");
+                gemm(a, b, Destination::set(&mut found, stride), &mut panel);
+                assert_eq!(found, spread(&product), "{m}x{k}x{n} set");
             }
         }
     }
 
     #[test]
     fn agrees_with_matrixmultiply_beyond_the_deepest_block() {
-        for k in [DEEPEST, DEEPEST + 1, 2 * DEEPEST + 7] {
-            agrees::<f64>(9, k, 25);
-        }
+        levels::at_every_level(|| {
+            for k in [DEEPEST, DEEPEST + 1, 2 * DEEPEST + 7] {
+                for (m, n) in [(5, 12), (5, 24), (9, 24), (9, 25)] {
+                    agrees::<f32>(m, k, n);
+                    agrees::<f64>(m, k, n);
+                }
+            }
+        });
     }
 
     #[test]
@@ -301,7 +312,7 @@ mod tests {
 
     fn every_edge() {
         for m in [1, 2, 3, 4, 5, 6, 7, 8, 9, 17] {
-            for n in [1, 7, 8, 9, 16, 17, 23, 24, 25, 49, 65] {
+            for n in [1, 7, 8, 9, 12, 16, 17, 20, 23, 24, 25, 40, 49, 65] {
                 for k in [1, 2, 8, 31] {
                     agrees::<f32>(m, k, n);
                     agrees::<f64>(m, k, n);
