@@ -5,7 +5,7 @@
 //! | job | items |
 //! |---|---|
 //! | bytes to text | [`read_text`], [`parse_text`] |
-//! | tokens in files | [`TokenWriter`], [`read_tokens`], [`read_token_header`] |
+//! | tokens in files | [`TokenWriter`], [`read_tokens`], [`MappedTokens`], [`read_token_header`] |
 //! | training and validation part | [`split`], [`split_at`], [`Split`] |
 //! | inputs and their targets | [`Windows`], [`consecutive`] |
 //! | which window comes when | [`EpochOrder`], [`RandomOrder`] |
@@ -16,7 +16,7 @@
 //!
 //! Nothing here keeps hidden state: every order is a pure function of a seed and a number, so the data position of a
 //! training run *is* its step number, and a resumed run needs no stored generator.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod batches;
 mod error;
@@ -37,7 +37,7 @@ pub use seed::{Fnv1a, derive_seed};
 pub use split::{Split, split, split_at, training_length};
 pub use text::{parse_text, read_text};
 pub use token_file::{
-    TokenHeader, TokenWriter, Width, is_token_file, read_token_header, read_tokens,
+    MappedTokens, TokenHeader, TokenWriter, Width, is_token_file, read_token_header, read_tokens,
 };
 pub use windows::{Windows, consecutive};
 pub use words::{Samples, Words};

@@ -11,11 +11,15 @@
 //! | 5 | size of the vocabulary, 0 if unknown |
 //! | 6–13 | SHA-256 of the tokenizer, zeros if unknown |
 
+#[allow(unsafe_code)] // a file as memory; each site says why it is sound
+mod mapping;
+
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+pub use mapping::MappedTokens;
 
 /// Bytes of the header.
 const HEADER: usize = 1024;
@@ -208,12 +212,7 @@ pub fn read_tokens(path: impl AsRef<Path>, vocabulary: usize) -> Result<Vec<u32>
         expected,
         found,
     };
-    if let Some(found) = header.vocabulary.filter(|&found| found > vocabulary) {
-        return Err(wrong(
-            format!("a vocabulary of at most {vocabulary} tokens"),
-            found.to_string(),
-        ));
-    }
+    check_vocabulary(path, &header, vocabulary)?;
     let mut tokens = Vec::new();
     let room = usize::try_from(header.count)
         .ok()
@@ -246,16 +245,31 @@ pub fn read_tokens(path: impl AsRef<Path>, vocabulary: usize) -> Result<Vec<u32>
             ),
         }
     }
-    match tokens
-        .iter()
-        .position(|&token| token as usize >= vocabulary)
-    {
+    match token_outside(&tokens, vocabulary) {
         None => Ok(tokens),
-        Some(place) => Err(wrong(
-            format!("tokens below {vocabulary}"),
-            format!("{} as token {place}", tokens[place]),
-        )),
+        Some((expected, found)) => Err(wrong(expected, found)),
     }
+}
+
+/// Refuses a file of a larger vocabulary.
+fn check_vocabulary(path: &Path, header: &TokenHeader, vocabulary: usize) -> Result<(), Error> {
+    match header.vocabulary.filter(|&found| found > vocabulary) {
+        None => Ok(()),
+        Some(found) => Err(Error::TokenFile {
+            path: path.to_owned(),
+            expected: format!("a vocabulary of at most {vocabulary} tokens"),
+            found: found.to_string(),
+        }),
+    }
+}
+
+/// What was expected and found if a token is not below `vocabulary`.
+fn token_outside(tokens: &[u32], vocabulary: usize) -> Option<(String, String)> {
+    let place = tokens
+        .iter()
+        .position(|&token| token as usize >= vocabulary)?;
+    let expected = format!("tokens below {vocabulary}");
+    Some((expected, format!("{} as token {place}", tokens[place])))
 }
 
 /// Writes a token file as the tokens come, in memory that does not grow.

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Deref;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use burtorch_data::{
-    Fnv1a, Split, TokenHeader, consecutive, is_token_file, read_text, read_token_header,
-    read_tokens, split, split_at, training_length,
+    Fnv1a, MappedTokens, Split, TokenHeader, consecutive, is_token_file, read_text,
+    read_token_header, read_tokens, split, split_at, training_length,
 };
 
 use crate::config::VALIDATION_FRACTION;
@@ -93,8 +95,27 @@ impl Source {
     /// Those of [`Tokenizer::encode`]; [`Error::Content`] for tokens that another tokenizer made, [`Error::Data`] for a file that cannot be
     /// read or has tokens that this tokenizer does not.
     pub fn encode(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, Error> {
+        match self.file_of(tokenizer)? {
+            None => tokenizer.encode(&self.text, &self.name),
+            Some((_, path)) => Ok(read_tokens(path, tokenizer.size())?),
+        }
+    }
+
+    /// As [`encode`](Self::encode), but a file of tokens of four bytes is mapped.
+    fn tokens(&self, tokenizer: &Tokenizer) -> Result<Tokens, Error> {
+        match self.file_of(tokenizer)? {
+            Some((header, path)) if MappedTokens::is_possible(&header) => {
+                let mapped = MappedTokens::open(path, tokenizer.size())?;
+                Ok(Tokens::Mapped(Arc::new(mapped)))
+            }
+            _ => Ok(Tokens::Own(self.encode(tokenizer)?)),
+        }
+    }
+
+    /// The file of tokens, if it is one, made with this tokenizer.
+    fn file_of(&self, tokenizer: &Tokenizer) -> Result<Option<(TokenHeader, &Path)>, Error> {
         let (Some(header), Some(path)) = (self.tokens, &self.path) else {
-            return tokenizer.encode(&self.text, &self.name);
+            return Ok(None);
         };
         let expected = tokenizer.sha256();
         if let Some(found) = header.tokenizer.filter(|found| *found != expected) {
@@ -111,15 +132,33 @@ impl Source {
                 format!("tokens of {}", name(&found)),
             ));
         }
-        Ok(read_tokens(path, tokenizer.size())?)
+        Ok(Some((header, path)))
     }
 }
 
 /// The tokens of a text, cut into a training and a validation part.
 #[derive(Debug, Clone)]
 pub struct Corpus {
-    tokens: Vec<u32>,
+    tokens: Tokens,
     cut: usize,
+}
+
+/// Tokens in memory, or in a file that is mapped.
+#[derive(Debug, Clone)]
+enum Tokens {
+    Own(Vec<u32>),
+    Mapped(Arc<MappedTokens>),
+}
+
+impl Deref for Tokens {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::Own(tokens) => tokens,
+            Self::Mapped(tokens) => tokens,
+        }
+    }
 }
 
 impl Corpus {
@@ -133,7 +172,7 @@ impl Corpus {
         if let (Tokenizer::Bpe(_), None) = (tokenizer, source.tokens) {
             return Self::of_parts(source, tokenizer, block_size);
         }
-        let tokens = source.encode(tokenizer)?;
+        let tokens = source.tokens(tokenizer)?;
         if tokenizer.size() < 2 {
             let expected = "at least 2 different characters";
             return Err(Error::content(Path::new(&source.name), expected, "1"));
@@ -152,7 +191,17 @@ impl Corpus {
         let cut = tokens.len();
         tokens.extend(tokenizer.encode(&source.text[training.len()..], &source.name)?);
         split_at(&tokens, cut, block_size).map_err(|error| named(error, &source.name))?;
+        let tokens = Tokens::Own(tokens);
         Ok(Self { tokens, cut })
+    }
+
+    /// Tokens that are in memory: none if they are in a file that is mapped.
+    #[must_use]
+    pub fn tokens_in_memory(&self) -> usize {
+        match &self.tokens {
+            Tokens::Own(tokens) => tokens.len(),
+            Tokens::Mapped(_) => 0,
+        }
     }
 
     /// The part to train on.
@@ -351,18 +400,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.tokens");
         let tokenizer = Tokenizer::characters_of("abcdefghij");
-        let write = |hash| {
-            let mut writer = TokenWriter::create(&path, Width::Two, 10, hash).unwrap();
+        let write_as = |hash, width| {
+            let mut writer = TokenWriter::create(&path, width, 10, hash).unwrap();
             let tokens: Vec<u32> = (0..100).map(|token| token % 10).collect();
             writer.push(&tokens).unwrap();
             writer.finish().unwrap();
             Source::load(Some(&path)).unwrap()
         };
+        let write = |hash| write_as(hash, Width::Two);
         let source = write(tokenizer.sha256());
         let corpus = Corpus::new(&source, &tokenizer, 8).unwrap();
         assert_eq!((corpus.training().len(), corpus.validation()[0]), (90, 0));
         let fingerprint = source.fingerprint();
         assert!(fingerprint.ends_with("-100"));
+        assert_eq!(corpus.tokens_in_memory(), 100);
+        let mapped =
+            Corpus::new(&write_as(tokenizer.sha256(), Width::Four), &tokenizer, 8).unwrap();
+        assert_eq!(mapped.tokens_in_memory(), 0);
+        assert_eq!(
+            (mapped.training(), mapped.validation()),
+            (corpus.training(), corpus.validation())
+        );
         let other = write([1; 32]);
         assert_ne!(other.fingerprint(), fingerprint);
         let message = Corpus::new(&other, &tokenizer, 8).unwrap_err().to_string();

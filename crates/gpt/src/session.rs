@@ -145,7 +145,7 @@ pub(crate) fn estimate(
     corpus: &Corpus,
     threads: usize,
 ) -> Result<Estimate, Error> {
-    let tokens = corpus.training().len() + corpus.validation().len();
+    let tokens = corpus.tokens_in_memory();
     let size = (source.text.len(), tokens);
     Estimate::of(config, tokenizer.size(), size, threads)
 }

@@ -312,6 +312,13 @@ fn a_model_is_trained_on_a_file_of_tokens() {
         desk.json("eval --model run --data book.tokens --json")["tokens"].as_u64()
             > eval["tokens"].as_u64()
     );
+    // A file that is mapped gives the same bits.
+    desk.done("tokenizer encode --tokenizer t.json --out wide.tokens --wide book.txt");
+    let mapped = desk.json(&format!(
+        "train --data wide.tokens --tokenizer t.json --out wide {TINY}"
+    ));
+    assert_eq!(mapped["val_loss"], found["val_loss"]);
+    assert_eq!(mapped["train_loss"], found["train_loss"]);
     let message = desk.refused("train --data book.tokens", 2);
     assert!(
         message.contains("the tokenizer that made the tokens in book.tokens"),

@@ -95,6 +95,9 @@ pub struct TokenizerEncodeArgs {
     /// Write a token file instead, for train --data: llm.c's layout, two bytes a token up to 65,536 tokens and else four, with vocabulary and hash of the tokenizer in its header
     #[arg(long, value_name = "TOKENS")]
     pub out: Option<PathBuf>,
+    /// Four bytes for each token of the file, also where two would do: train does not read such a file into memory but maps it, so it may be larger than that
+    #[arg(long, requires = "out")]
+    pub wide: bool,
     /// Make special tokens of their texts. Without this they are text like any other, as text of unknown origin should be
     #[arg(long)]
     pub allow_special: bool,

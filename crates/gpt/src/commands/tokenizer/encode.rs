@@ -26,12 +26,15 @@ enum Sink {
 }
 
 impl Sink {
-    fn new(out: Option<&Path>, tokenizer: &Tokenizer) -> Result<Self, Error> {
-        let Some(path) = out else {
+    fn new(args: &TokenizerEncodeArgs, tokenizer: &Tokenizer) -> Result<Self, Error> {
+        let Some(path) = &args.out else {
             return Ok(Self::Lines(BufWriter::new(stdout().lock())));
         };
         let size = tokenizer.size();
-        let width = Width::of_vocabulary(size);
+        let width = match args.wide {
+            true => Width::Four,
+            false => Width::of_vocabulary(size),
+        };
         Ok(Self::File(TokenWriter::create(
             path,
             width,
@@ -63,7 +66,7 @@ pub(super) fn run(args: &TokenizerEncodeArgs) -> Result<(), Error> {
     let threads = threads(args.threads)?;
     let tokenizer = args.file.load()?;
     let (mut text, length) = open(&args.text)?;
-    let mut sink = Sink::new(args.out.as_deref(), &tokenizer)?;
+    let mut sink = Sink::new(args, &tokenizer)?;
     let (bytes, tokens) = match &tokenizer {
         Tokenizer::Bpe(bpe) => {
             let specials = match args.allow_special {
