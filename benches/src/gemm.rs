@@ -1,9 +1,10 @@
 //! The matrix products of training at the sizes of the presets: ours, through the op, beside other people's crates.
 //!
 //! A linear layer makes three: `y = x wᵀ`, and from the gradient of `y` those of `x` (`dy w`) and of `w` (`dyᵀ x`), which are added to
-//! what is there. Sizes are rows × inputs × outputs. The crate `gemm` is not among the others, as its one
-//! function is unsafe; faer, by the same author, is.
+//! what is there. Sizes are rows × inputs × outputs.
 
+#[cfg(feature = "gemm")]
+mod crate_gemm;
 mod crates;
 mod ours;
 

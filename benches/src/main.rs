@@ -8,7 +8,7 @@
 
 // A program for the terminal: printing is its job.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod arguments;
 mod bpe;

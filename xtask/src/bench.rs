@@ -4,9 +4,9 @@ use crate::process::{cargo, run_for_errors, run_status};
 use anyhow::{Result, bail};
 use std::process::Command;
 
-/// Crates to compare with that nothing but a measurement needs, the most demanding last: the first takes a minute to build, the others
+/// Crates to compare with that nothing but a measurement needs, the most demanding last: the first two take a minute to build, the others
 /// ask for a newer compiler than the workspace, though they may build with an older one too.
-const DEMANDING: [&str; 3] = ["faer", "echidna", "xad-rs"];
+const DEMANDING: [&str; 4] = ["faer", "gemm", "echidna", "xad-rs"];
 
 /// Builds and runs the program; its exit code. Only what it prints itself is on the standard output.
 pub(crate) fn run(words: &[String]) -> Result<u8> {

@@ -6,11 +6,11 @@ use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 /// A matrix stored row by row, or the transposed of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<'a> {
-    data: &'a [f32],
+    pub(super) data: &'a [f32],
     pub(super) rows: usize,
     pub(super) columns: usize,
     /// Distances of neighbours in a column and in a row.
-    strides: [usize; 2],
+    pub(super) strides: [usize; 2],
 }
 
 /// Someone who multiplies.
@@ -29,6 +29,11 @@ pub(super) const CRATES: &[Rival] = &[
     Rival {
         name: "faer",
         product: faer,
+    },
+    #[cfg(feature = "gemm")]
+    Rival {
+        name: "gemm",
+        product: super::crate_gemm::product,
     },
 ];
 
