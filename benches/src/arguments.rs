@@ -85,6 +85,9 @@ Options of tape, whose results are checked first; a wrong one does not count:
   --counts  instructions per sample too (in JSON: instructions), as valgrind's callgrind counts them where it is installed; it
             knows no AVX-512 and runs the code for AVX2
 
+Environment:
+  BURTORCH_SIMD  portable, avx2 or avx512: ours runs at this SIMD level; other crates and the machine's multiply-adds keep to the best
+
 Exit codes: 0 all is well, 1 something failed or a variant of ours is wrong, 2 wrong usage.",
         suites.join("\n")
     )

@@ -29,12 +29,25 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use arguments::{Command, Selection};
+use burtorch_core::lanes::Level;
 use suites::Bench;
 
 /// The exit code for a command line that cannot be understood.
 const WRONG_USAGE: u8 = 2;
 
+/// The environment variable that asks for another SIMD level of ours than the best of the machine. Programs that are started inherit it.
+const SIMD: &str = "BURTORCH_SIMD";
+
 fn main() -> ExitCode {
+    if let Some(level) = std::env::var_os(SIMD) {
+        match Level::named(&level.to_string_lossy()) {
+            Ok(level) => level.limit(),
+            Err(error) => {
+                eprintln!("error: {SIMD}: {error}");
+                return ExitCode::from(WRONG_USAGE);
+            }
+        }
+    }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let commands = match arguments::parse(&words) {
         Ok(commands) => commands,

@@ -35,6 +35,15 @@ pub enum Error {
         arguments: usize,
     },
 
+    /// This machine has no SIMD level of that name.
+    #[error("expected a SIMD level of this machine ({available}), found `{found}`")]
+    SimdLevel {
+        /// The name.
+        found: String,
+        /// The names there are.
+        available: String,
+    },
+
     /// A backward pass began within another one of the same tape: the operators of its numbers call it.
     #[error("the tape is in the middle of a backward pass")]
     Busy,

@@ -20,7 +20,7 @@ pub use tokenizer::{
     name = "burtorch-gpt",
     version,
     about = "Train, evaluate and sample a small GPT on a CPU",
-    after_help = "Example:\n  burtorch-gpt train                                  learn the embedded tales\n  burtorch-gpt generate --model runs/small-1           write in their style"
+    after_help = "Example:\n  burtorch-gpt train                                  learn the embedded tales\n  burtorch-gpt generate --model runs/small-1           write in their style\n\nEnvironment:\n  BURTORCH_SIMD  portable, avx2 or avx512: run at this SIMD level instead of the best of the machine, for timing and tests"
 )]
 pub struct Cli {
     /// What to do.

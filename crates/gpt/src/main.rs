@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use burtorch_core::lanes::Level;
 use burtorch_gpt::interrupt::INTERRUPTED;
 use burtorch_gpt::{Error, cli};
 use clap::Parser;
@@ -12,7 +13,16 @@ use clap::error::ErrorKind;
 const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 
+/// The environment variable that asks for another SIMD level than the best of the machine.
+const SIMD: &str = "BURTORCH_SIMD";
+
 fn main() -> ExitCode {
+    if let Some(level) = std::env::var_os(SIMD) {
+        match Level::named(&level.to_string_lossy()) {
+            Ok(level) => level.limit(),
+            Err(error) => return complain(&format!("error: {SIMD}: {error}"), WRONG_USAGE),
+        }
+    }
     let arguments = match cli::Cli::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return explain(&error),

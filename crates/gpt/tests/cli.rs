@@ -98,6 +98,67 @@ fn losses(run: &Path) -> Vec<(u64, f64, Option<f64>)> {
     text.lines().map(line).collect()
 }
 
+/// The losses of twenty steps at a SIMD level; none if the machine lacks it, which must be said.
+fn losses_at(desk: &Desk, level: &str) -> Option<Vec<(u64, f64, Option<f64>)>> {
+    let with = |arguments: &str| {
+        let mut command = desk.command(arguments);
+        command.env("BURTORCH_SIMD", level).output().unwrap()
+    };
+    let info = with("info --preset mini --json");
+    if info.status.code() == Some(2) {
+        let message = String::from_utf8(info.stderr).unwrap();
+        assert!(
+            message.contains("BURTORCH_SIMD") && message.contains("portable"),
+            "{message}"
+        );
+        return None;
+    }
+    let info: Value = serde_json::from_slice(&info.stdout).unwrap();
+    assert_eq!(info["simd"], level);
+    let train = format!(
+        "train --preset mini --steps 20 --batch-size 4 --lr 0.1 --eval-every 20 --out {level}"
+    );
+    assert!(with(&train).status.success(), "{level}");
+    Some(losses(&desk.path(level)))
+}
+
+#[test]
+fn every_simd_level_trains_alike() {
+    let desk = Desk::new();
+    let portable = losses_at(&desk, "portable").expect("every machine has it");
+    for level in ["avx2", "avx512"] {
+        let Some(found) = losses_at(&desk, level) else {
+            continue;
+        };
+        assert_eq!(found.len(), portable.len());
+        for (a, b) in found.iter().zip(&portable) {
+            assert!(
+                a.0 == b.0 && (a.1 - b.1).abs() < 1e-4,
+                "{level}: {a:?} and {b:?}"
+            );
+        }
+        let bits = |losses: &[(u64, f64, Option<f64>)]| {
+            losses.iter().map(|it| it.1.to_bits()).collect::<Vec<_>>()
+        };
+        assert_ne!(bits(&found), bits(&portable), "{level} was not in use");
+    }
+}
+
+#[test]
+fn an_unknown_simd_level_is_wrong_usage() {
+    let desk = Desk::new();
+    let mut command = desk.command("info");
+    let output = command.env("BURTORCH_SIMD", "avx3").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    let expected = "error: BURTORCH_SIMD: expected a SIMD level of this machine (portable";
+    assert!(
+        message.starts_with(expected) && message.trim_end().ends_with("found `avx3`"),
+        "{message}"
+    );
+    assert_eq!(message.lines().count(), 1);
+}
+
 #[test]
 fn train_generate_eval() {
     let desk = Desk::new();

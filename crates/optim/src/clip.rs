@@ -1,8 +1,7 @@
 //! Norms of gradients, and limits on them.
 
 use burtorch_core::Float;
-use burtorch_core::lanes::dispatch;
-use pulp::{Arch, Simd, WithSimd};
+use burtorch_core::lanes::{Work, dispatch};
 
 use crate::Error;
 use crate::error::positive;
@@ -27,7 +26,7 @@ const BLOCK: usize = 64 * LANES;
 /// ```
 #[must_use]
 pub fn global_norm<T: Float>(gradients: &[T]) -> f64 {
-    let sum = Arch::new().dispatch(SumOfSquares(gradients));
+    let sum = dispatch(SumOfSquares(gradients));
     // A square that vanished is below MIN_POSITIVE; above this sum all of them together are below one rounding.
     let trusted = gradients.len() as f64 * (T::MIN_POSITIVE.to_f64() / T::EPSILON.to_f64());
     if sum > trusted && sum.is_finite() {
@@ -40,11 +39,11 @@ pub fn global_norm<T: Float>(gradients: &[T]) -> f64 {
 /// `Σ gᵢ²`: side by side in blocks in a fixed order, the blocks' sums in f64.
 struct SumOfSquares<'a, T>(&'a [T]);
 
-impl<T: Float> WithSimd for SumOfSquares<'_, T> {
+impl<T: Float> Work for SumOfSquares<'_, T> {
     type Output = f64;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> f64 {
+    fn run(self) -> f64 {
         let mut sum = 0.0;
         for block in self.0.chunks(BLOCK) {
             let mut lanes = [T::ZERO; LANES];
@@ -247,13 +246,9 @@ mod tests {
     fn every_simd_level_gives_the_same_bits() {
         for n in [1, 31, 33, 100, 2047, 5000] {
             let gradients: Vec<f32> = (0..n).map(|i| (i as f32 * 0.37).sin() * 3.0).collect();
-            let sum = |arch: Arch| arch.dispatch(SumOfSquares(&gradients)).to_bits();
-            assert_eq!(sum(Arch::Scalar), sum(Arch::new()), "{n}");
-            #[cfg(target_arch = "x86_64")]
-            if let Some(avx2) = pulp::x86::V3::try_new() {
-                assert_eq!(sum(Arch::Scalar), sum(Arch::V3(avx2)), "{n}");
-            }
+            let sum = |level: Level| level.run(SumOfSquares(&gradients)).to_bits();
             for level in Level::available() {
+                assert_eq!(sum(Level::portable()), sum(level), "{level:?}, {n}");
                 let mut bounded = gradients.clone();
                 level.run(|| bound(&mut bounded, 1.5));
                 let clamped = gradients.iter().map(|g| g.clamp(-1.5, 1.5));

@@ -8,6 +8,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::Error;
+
 /// A set of vector instructions that this machine has.
 ///
 /// ```
@@ -32,7 +34,7 @@ enum Set {
     Avx512,
 }
 
-/// What [`Level::ask`] found: ops on tapes ask for the level each time, and a byte is read in a third of the time that six features
+/// What [`Level::ask`] found or [`Level::limit`] asked for: ops on tapes ask for the level each time, and a byte is read in a third of the time that six features
 /// take.
 static BEST: AtomicU8 = AtomicU8::new(0);
 const PORTABLE: u8 = 1;
@@ -40,6 +42,8 @@ const PORTABLE: u8 = 1;
 const AVX2: u8 = 2;
 #[cfg(target_arch = "x86_64")]
 const AVX512: u8 = 3;
+/// Added to what [`Level::limit`] was asked for.
+const LIMIT: u8 = 16;
 
 impl Level {
     /// What every machine of the compilation target has: SSE2 on x86-64, NEON on AArch64.
@@ -48,11 +52,11 @@ impl Level {
         Self(Set::Portable)
     }
 
-    /// The best of this machine.
+    /// The best of this machine, or the one that [`limit`](Self::limit) asked for.
     #[inline(always)]
     #[must_use]
     pub fn best() -> Self {
-        Self(match BEST.load(Ordering::Relaxed) {
+        Self(match BEST.load(Ordering::Relaxed) & !LIMIT {
             #[cfg(target_arch = "x86_64")]
             AVX512 => Set::Avx512,
             #[cfg(target_arch = "x86_64")]
@@ -66,19 +70,62 @@ impl Level {
     #[cold]
     #[inline(never)]
     fn ask() -> Set {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if has_avx512() {
-                BEST.store(AVX512, Ordering::Relaxed);
-                return Set::Avx512;
-            }
-            if has_avx2() {
-                BEST.store(AVX2, Ordering::Relaxed);
-                return Set::Avx2;
-            }
+        let best = Self::available().last().unwrap_or(Self::portable());
+        // A limit that was asked for meanwhile stays.
+        let (relaxed, asked) = (Ordering::Relaxed, best.0 as u8 + PORTABLE);
+        match BEST.compare_exchange(0, asked, relaxed, relaxed) {
+            Ok(_) => best.0,
+            Err(_) => Self::best().0,
         }
-        BEST.store(PORTABLE, Ordering::Relaxed);
-        Set::Portable
+    }
+
+    /// Makes this level the [`best`](Self::best) for whatever asks from now on, in the whole process: [`dispatch`], tapes and programs of
+    /// lanes, and the kernels of `burtorch-tensor`, whose last digits differ from level to level.
+    ///
+    /// It is for programs that time a level or test it, and belongs at their beginning. Nothing in these libraries calls it.
+    pub fn limit(self) {
+        BEST.store((self.0 as u8 + PORTABLE) | LIMIT, Ordering::Relaxed);
+    }
+
+    /// What [`limit`](Self::limit) asked for, if anything.
+    #[inline(always)]
+    #[must_use]
+    pub fn limited() -> Option<Self> {
+        (BEST.load(Ordering::Relaxed) & LIMIT != 0).then(Self::best)
+    }
+
+    /// `portable`, `avx2` or `avx512`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            Set::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => "avx512",
+        }
+    }
+
+    /// The level of this [`name`](Self::name).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SimdLevel`] if this machine has none of that name.
+    ///
+    /// ```
+    /// use burtorch_core::lanes::Level;
+    ///
+    /// assert_eq!(Level::named("portable"), Ok(Level::portable()));
+    /// let problem = Level::named("avx3").unwrap_err().to_string();
+    /// assert!(problem.starts_with("expected a SIMD level of this machine (portable"));
+    /// ```
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let names = || Self::available().map(Self::name).collect::<Vec<_>>();
+        let found = Self::available().find(|level| level.name() == name);
+        found.ok_or_else(|| Error::SimdLevel {
+            found: name.to_owned(),
+            available: names().join(", "),
+        })
     }
 
     /// All levels of this machine, the portable one first: to test one against the other.
@@ -235,11 +282,24 @@ mod tests {
     #[test]
     fn tapes_give_the_same_bits_at_every_level() {
         let expected = by_tape();
+        assert_eq!(Level::limited(), None);
         let best = Level::best();
-        for level in Level::available().chain([best]) {
-            BEST.store(level.0 as u8 + PORTABLE, Ordering::Relaxed);
-            assert_eq!(Level::best(), level);
+        assert_eq!(Some(best), Level::available().last());
+        for level in Level::available() {
+            level.limit();
+            assert_eq!((Level::best(), Level::limited()), (level, Some(level)));
             assert_eq!(by_tape(), expected, "{level:?}");
         }
+        BEST.store(0, Ordering::Relaxed);
+        assert_eq!((Level::best(), Level::limited()), (best, None));
+    }
+
+    #[test]
+    fn levels_are_found_by_their_names() {
+        for level in Level::available() {
+            assert_eq!(Level::named(level.name()), Ok(level));
+        }
+        let problem = Level::named("AVX2").unwrap_err().to_string();
+        assert!(problem.ends_with("found `AVX2`"), "{problem}");
     }
 }

@@ -1,5 +1,7 @@
 //! Compiles one loop for each SIMD level and picks the machine's at run time.
 
+use burtorch_core::lanes::Level;
+
 /// Defines a function whose body is compiled once per SIMD level (portable, AVX2 with FMA, AVX-512, NEON).
 ///
 /// The body sees a type `S`, the level, and its only value under the name in brackets before the arguments, to pass on to functions such as [`KernelElement::fma`](crate::element::KernelElement::fma). Everything
@@ -35,7 +37,8 @@ macro_rules! kernel {
 
 pub(crate) use kernel;
 
-/// The instructions that kernels use on this machine: the best level it has of `avx512`, `avx2`, `neon` and `portable`.
+/// The instructions that kernels use on this machine: the best level it has of `avx512`, `avx2`, `neon` and `portable`, unless
+/// [`Level::limit`] asked for another one.
 #[must_use]
 pub fn simd_level() -> &'static str {
     struct Width;
@@ -46,7 +49,7 @@ pub fn simd_level() -> &'static str {
         }
     }
     // The levels differ in the f32 that a vector holds.
-    match pulp::Arch::new().dispatch(Width) {
+    match arch().dispatch(Width) {
         16 => "avx512",
         8 => "avx2",
         4 => "neon",
@@ -54,11 +57,26 @@ pub fn simd_level() -> &'static str {
     }
 }
 
-/// The machine's SIMD level.
+/// The machine's SIMD level, or the one that was asked for.
 #[cfg(not(test))]
 #[inline(always)]
 pub(crate) fn arch() -> pulp::Arch {
-    pulp::Arch::new()
+    match Level::limited() {
+        None => pulp::Arch::new(),
+        Some(level) => limited_to(level),
+    }
+}
+
+/// pulp's word for a level.
+#[cold]
+fn limited_to(level: Level) -> pulp::Arch {
+    match level.name() {
+        #[cfg(target_arch = "x86_64")]
+        "avx512" => pulp::Arch::new(),
+        #[cfg(target_arch = "x86_64")]
+        "avx2" => pulp::x86::V3::try_new().map_or(pulp::Arch::Scalar, pulp::Arch::V3),
+        _ => pulp::Arch::Scalar,
+    }
 }
 
 #[cfg(test)]
@@ -86,9 +104,26 @@ pub(crate) mod levels {
         #[cfg(target_arch = "x86_64")]
         levels.extend(pulp::x86::V3::try_new().map(Arch::V3));
         for level in levels {
-            FORCED.set(Some(level));
-            test();
+            at(level, &mut test);
         }
+    }
+
+    /// Runs `test` at one level.
+    pub(crate) fn at(level: Arch, mut test: impl FnMut()) {
+        FORCED.set(Some(level));
+        test();
         FORCED.set(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_is_known_to_pulp_by_the_same_name() {
+        for level in Level::available() {
+            levels::at(limited_to(level), || assert_eq!(simd_level(), level.name()));
+        }
     }
 }
