@@ -83,4 +83,16 @@ mod tests {
         assert_eq!(specials.list()[0].1, 1);
         assert_eq!(SpecialTokens::default().find(b"<a>"), None);
     }
+
+    #[test]
+    fn a_special_token_that_a_longer_one_may_take_the_place_of_is_not_settled() {
+        let list = [("<a>", 1), ("<a><b>", 3)];
+        let specials = SpecialTokens::new(list.map(|(text, id)| (text.into(), id)).into());
+        let settled = |text: &str| specials.settled(&SplitRule::Gpt2, text.as_bytes());
+        let before = "some words before it";
+        assert!(settled(&format!("{before}<a>")) <= before.len());
+        assert!(settled(&format!("{before}<a><")) <= before.len());
+        assert_eq!(settled(&format!("{before}<a>two")), before.len() + 3);
+        assert_eq!(settled(&format!("{before}<a><b>")), before.len() + 6);
+    }
 }
