@@ -1,13 +1,18 @@
-//! Training by the presets: a step allocates nothing from the second one on, on any thread, and how much memory a run holds.
+//! Training by the presets: a step allocates nothing from the second one on, on any thread, nor does writing text; and how much memory a run
+//! holds.
 //!
 //! The whole process is counted, so this program has no other threads than training's and runs its checks one after the other.
 #![forbid(unsafe_code)]
 
 use burtorch_data::{Batches, Windows};
 use burtorch_gpt::config::{Config, Preset, Settings};
+use burtorch_gpt::generation::Generator;
+use burtorch_gpt::inference::Decoder;
 use burtorch_gpt::memory::Estimate;
+use burtorch_gpt::model::Gpt;
+use burtorch_gpt::sampling::Sampling;
 use burtorch_gpt::trainer::Trainer;
-use burtorch_tensor::TensorEngine;
+use burtorch_tensor::{Params, TensorEngine};
 use burtorch_tests::{Counting, Outcome};
 
 #[global_allocator]
@@ -26,6 +31,7 @@ fn main() -> Outcome {
     a_training_step_allocates_nothing()?;
     a_recomputed_step_allocates_nothing()?;
     many_steps_on_two_threads_allocate_the_queue_of_the_pool_only()?;
+    writing_text_allocates_nothing()?;
     the_peak_does_not_grow_with_the_batch()?;
     the_peak_is_the_one_foretold()
 }
@@ -104,6 +110,33 @@ fn a_recomputed_step_allocates_nothing() -> Outcome {
     let mut calls = Vec::with_capacity(4);
     train(&recomputed()?, 1, 3, |found| calls.push(found))?;
     assert_eq!(calls[1..], [0, 0]);
+    Ok(())
+}
+
+/// Within the block and beyond it.
+fn writing_text_allocates_nothing() -> Outcome {
+    let sampling = Sampling {
+        temperature: 0.8,
+        top_k: 20,
+        top_p: 0.9,
+    };
+    for preset in [Preset::Mini, Preset::Small] {
+        let config = preset.model(VOCABULARY);
+        let mut params = Params::new();
+        Gpt::new(&config, &mut params, 1)?;
+        let mut decoder = Decoder::new(&config, &params)?;
+        for stride in [1, config.block_size / 2] {
+            let generator = Generator::new(&mut decoder, &[1], sampling, 1)?;
+            let mut generator = generator.with_stride(stride)?;
+            generator.next_token()?; // makes room for the candidates
+            let before = Counting::calls();
+            for _ in 0..config.block_size + 3 {
+                generator.next_token()?;
+            }
+            let calls = Counting::calls() - before;
+            assert_eq!(calls, 0, "{} with stride {stride}", preset.name());
+        }
+    }
     Ok(())
 }
 
