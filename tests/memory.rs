@@ -9,10 +9,12 @@ use burtorch_gpt::config::{Config, Preset, Settings};
 use burtorch_gpt::generation::Generator;
 use burtorch_gpt::inference::Decoder;
 use burtorch_gpt::memory::Estimate;
-use burtorch_gpt::model::Gpt;
+use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_gpt::sampling::Sampling;
 use burtorch_gpt::trainer::Trainer;
-use burtorch_tensor::{Params, TensorEngine};
+use burtorch_tensor::{
+    Context, Engine, Indices, Params, Pieces, ScalarEngine, TensorEngine, Workspace,
+};
 use burtorch_tests::{Counting, Outcome};
 
 #[global_allocator]
@@ -30,9 +32,12 @@ fn main() -> Outcome {
     the_counters_see_every_thread();
     a_training_step_allocates_nothing()?;
     a_recomputed_step_allocates_nothing()?;
+    a_step_on_the_scalar_engine_allocates_nothing()?;
     many_steps_on_two_threads_allocate_the_queue_of_the_pool_only()?;
     writing_text_allocates_nothing()?;
-    the_peak_does_not_grow_with_the_batch()?;
+    the_peak_does_not_grow_with_the_batch::<TensorEngine<f32>>(&[Preset::Mini, Preset::Small])?;
+    the_peak_does_not_grow_with_the_batch::<ScalarEngine<f32>>(&[Preset::Mini])?;
+    the_scalar_engine_holds_one_sequence()?;
     the_peak_is_the_one_foretold()
 }
 
@@ -75,11 +80,16 @@ fn recomputed() -> Outcome<Config> {
 }
 
 /// Makes steps, and hands the calls of the allocator in each of them to `check`.
-fn train(config: &Config, threads: usize, steps: usize, mut check: impl FnMut(usize)) -> Outcome {
+fn train<W: Workspace<f32>>(
+    config: &Config,
+    threads: usize,
+    steps: usize,
+    mut check: impl FnMut(usize),
+) -> Outcome {
     let tokens = text(5000);
     let windows = Windows::new(&tokens, config.block_size)?;
     let batches = Batches::shuffled(windows, config.batch_size, 1)?;
-    let mut trainer = Trainer::<TensorEngine<f32>>::new(config, VOCABULARY, threads)?;
+    let mut trainer = Trainer::<W>::new(config, VOCABULARY, threads)?;
     for _ in 0..steps {
         let before = Counting::calls();
         trainer.step(&batches)?;
@@ -94,7 +104,7 @@ fn a_training_step_allocates_nothing() -> Outcome {
         let config = config(preset, |_| ())?;
         for threads in [1, 2] {
             let mut calls = Vec::with_capacity(4);
-            train(&config, threads, 3, |found| calls.push(found))?;
+            train::<TensorEngine<f32>>(&config, threads, 3, |found| calls.push(found))?;
             let name = preset.name();
             assert!(
                 calls[0] > 0,
@@ -108,7 +118,7 @@ fn a_training_step_allocates_nothing() -> Outcome {
 
 fn a_recomputed_step_allocates_nothing() -> Outcome {
     let mut calls = Vec::with_capacity(4);
-    train(&recomputed()?, 1, 3, |found| calls.push(found))?;
+    train::<TensorEngine<f32>>(&recomputed()?, 1, 3, |found| calls.push(found))?;
     assert_eq!(calls[1..], [0, 0]);
     Ok(())
 }
@@ -140,10 +150,65 @@ fn writing_text_allocates_nothing() -> Outcome {
     Ok(())
 }
 
+/// Without dropout: how many handles are constants differs from mask to mask, and with it the room on the tape.
+fn a_step_on_the_scalar_engine_allocates_nothing() -> Outcome {
+    for threads in [1, 2] {
+        let config = config(Preset::Mini, |settings| {
+            settings.batch_size = Some(5);
+            settings.micro_batch = Some(1);
+        })?;
+        let mut calls = Vec::with_capacity(4);
+        train::<ScalarEngine<f32>>(&config, threads, 4, |found| calls.push(found))?;
+        assert!(calls[0] > 0);
+        assert_eq!(calls[1..], [0, 0, 0], "{threads} threads");
+    }
+    Ok(())
+}
+
+/// Pieces of one sequence run one after the other on the tape that the first one made.
+fn the_scalar_engine_holds_one_sequence() -> Outcome {
+    let mut params = Params::new();
+    let config = ModelConfig::mini(VOCABULARY);
+    let gpt = Gpt::new(&config, &mut params, 1)?;
+    let indices = text(128 * config.block_size);
+    // Bytes held after each piece of the second of two steps.
+    let held = |batch: usize| {
+        let mut pieces = Pieces::<f32, ScalarEngine<f32>>::new(1)?;
+        let mut gradients = vec![0.0; params.len()];
+        let mut bytes = vec![0; batch];
+        for _ in 0..2 {
+            pieces.run(
+                &params,
+                &mut gradients,
+                &mut bytes,
+                |piece, engine, params, gradients| {
+                    let context = Context {
+                        indices: &indices,
+                        ..Context::default()
+                    };
+                    let inputs = Indices::new(piece * config.block_size, config.block_size);
+                    let targets = Indices::new(inputs.len() * (64 + piece), inputs.len());
+                    let mut pass = engine.bind(params, context);
+                    let loss = gpt.loss(&mut pass, inputs, targets, 1)?;
+                    pass.backward_scalar(loss, gradients)?;
+                    drop(pass);
+                    Ok::<_, burtorch_gpt::Error>(engine.bytes())
+                },
+            )?;
+        }
+        Ok::<_, burtorch_gpt::Error>(bytes)
+    };
+    let one = held(1)?[0];
+    assert!(one > 1_000_000, "{one}");
+    assert_eq!(held(64)?, [one; 64]);
+    Ok(())
+}
+
 fn many_steps_on_two_threads_allocate_the_queue_of_the_pool_only() -> Outcome {
     let (mut step, mut later) = (0, 0);
     let steps = 3 * JOBS_PER_BLOCK;
-    train(&config(Preset::Mini, |_| ())?, 2, steps, |calls| {
+    let mini = config(Preset::Mini, |_| ())?;
+    train::<TensorEngine<f32>>(&mini, 2, steps, |calls| {
         later += if step == 0 { 0 } else { calls };
         step += 1;
     })?;
@@ -153,12 +218,12 @@ fn many_steps_on_two_threads_allocate_the_queue_of_the_pool_only() -> Outcome {
 }
 
 /// The most bytes that a trainer holds, from its making to the end of a step.
-fn peak(config: &Config, threads: usize) -> Outcome<usize> {
+fn peak<W: Workspace<f32>>(config: &Config, threads: usize) -> Outcome<usize> {
     let tokens = text(5000);
     let windows = Windows::new(&tokens, config.block_size)?;
     let batches = Batches::shuffled(windows, config.batch_size, 1)?;
     let (peak, done) = Counting::peak_of(|| -> Outcome<usize> {
-        let mut trainer = Trainer::<TensorEngine<f32>>::new(config, VOCABULARY, threads)?;
+        let mut trainer = Trainer::<W>::new(config, VOCABULARY, threads)?;
         trainer.step(&batches)?;
         Ok(trainer.params().len())
     });
@@ -168,14 +233,14 @@ fn peak(config: &Config, threads: usize) -> Outcome<usize> {
 
 /// In pieces of one sequence, a larger batch takes its tokens and its pieces' losses; and from two pieces on there is a buffer in
 /// which a group of pieces adds up its gradients, so that the sum does not depend on the number of threads.
-fn the_peak_does_not_grow_with_the_batch() -> Outcome {
-    for preset in [Preset::Mini, Preset::Small] {
+fn the_peak_does_not_grow_with_the_batch<W: Workspace<f32>>(presets: &[Preset]) -> Outcome {
+    for &preset in presets {
         let with_batch = |size| {
             let config = config(preset, |settings| {
                 settings.batch_size = Some(size);
                 settings.micro_batch = Some(1);
             })?;
-            Ok::<_, Box<dyn std::error::Error + Send + Sync>>((peak(&config, 1)?, config))
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>((peak::<W>(&config, 1)?, config))
         };
         let ((one, config), (two, _), (many, _)) =
             (with_batch(1)?, with_batch(2)?, with_batch(64)?);
@@ -225,7 +290,10 @@ fn the_peak_is_the_one_foretold() -> Outcome {
         }
     }
     for (config, threads) in cases {
-        let (expected, found) = (foretold(&config, threads)?, peak(&config, threads)? as f64);
+        let (expected, found) = (
+            foretold(&config, threads)?,
+            peak::<TensorEngine<f32>>(&config, threads)? as f64,
+        );
         let off = expected / found - 1.0;
         let name = format!("{config:?} on {threads} threads: {expected} foretold, {found} found");
         assert!(off.abs() < 0.1, "{off:.3}: {name}");

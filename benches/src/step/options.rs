@@ -23,9 +23,9 @@ pub(crate) struct Options {
     /// Presets with their batch sizes, as in mini:1,8,64; without sizes the preset's own, for mini 1,2,4,8,16,32,64
     #[arg(value_name = "PRESET[:BATCH,…]", value_parser = work, default_values = ["mini", "small", "base"])]
     works: Vec<Work>,
-    /// Engines of ours; the scalar one is measured on mini:1 with one thread only
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["tensor", "scalar"])]
-    engines: Vec<EngineKind>,
+    /// Engines of ours; without a word the tensor engine everywhere and the scalar one on mini
+    #[arg(long, value_enum, value_delimiter = ',')]
+    engines: Option<Vec<EngineKind>>,
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_values = ["1", "2"], value_parser = at_least_one)]
     threads: Vec<usize>,
@@ -92,23 +92,16 @@ fn a_python(word: &str) -> Result<PathBuf, String> {
 impl Options {
     /// Reads the words behind the name of the suite.
     pub(crate) fn read(words: &[&str]) -> Result<Self, clap::Error> {
-        let options = Self::try_parse_from(std::iter::once(&"step").chain(words))?;
-        if options.contests().is_empty() {
-            let problem = "nothing to measure: the scalar engine runs mini:1 with one thread\n";
-            return Err(clap::Error::raw(
-                clap::error::ErrorKind::ValueValidation,
-                problem,
-            ));
-        }
-        Ok(options)
+        Self::try_parse_from(std::iter::once(&"step").chain(words))
     }
 
     /// The cases of one preset and batch size, for each of these.
     pub(crate) fn contests(&self) -> Vec<Vec<Case>> {
         let works = self.works.iter();
         let sizes = works.flat_map(|work| work.batches.iter().map(|&batch| (work.preset, batch)));
-        let contests = sizes.map(|(preset, batch)| self.cases(preset, batch));
-        contests.filter(|cases| !cases.is_empty()).collect()
+        sizes
+            .map(|(preset, batch)| self.cases(preset, batch))
+            .collect()
     }
 
     fn cases(&self, preset: Preset, batch: usize) -> Vec<Case> {
@@ -120,18 +113,19 @@ impl Options {
                 threads,
             }
         };
-        let cases = self
-            .engines
-            .iter()
-            .flat_map(|&engine| self.threads.iter().map(case(engine)));
-        cases.filter(is_measured).collect()
+        let engines = self.engines_for(preset).iter();
+        let cases = engines.flat_map(|&engine| self.threads.iter().map(case(engine)));
+        cases.collect()
     }
-}
 
-/// The scalar engine would take minutes for anything larger, and one sequence is work for one thread.
-fn is_measured(case: &Case) -> bool {
-    let smallest = (case.preset, case.batch, case.threads) == (Preset::Mini, 1, 1);
-    case.engine == EngineKind::Tensor || smallest
+    /// Steps of the larger presets take the scalar engine a second and more, so it makes them only if it is named.
+    fn engines_for(&self, preset: Preset) -> &[EngineKind] {
+        match &self.engines {
+            Some(engines) => engines,
+            None if preset == Preset::Mini => &[EngineKind::Tensor, EngineKind::Scalar],
+            None => &[EngineKind::Tensor],
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,8 +145,8 @@ mod tests {
     #[test]
     fn without_a_word_everything_is_measured() {
         let all = names("");
-        assert_eq!(all.len(), 7 * 2 + 1 + 2 + 2);
-        for one in ["mini:1 scalar threads 1", "base:4 tensor threads 2"] {
+        assert_eq!(all.len(), 7 * 2 * 2 + 2 + 2);
+        for one in ["mini:64 scalar threads 2", "base:4 tensor threads 2"] {
             assert!(all.iter().any(|name| name == one), "{all:?}");
         }
     }
@@ -167,6 +161,14 @@ mod tests {
     }
 
     #[test]
+    fn engines_that_are_named_are_measured_everywhere() {
+        let found = names("mini:2 small --engines scalar --threads 1,2");
+        let expected = ["mini:2", "small:12"]
+            .map(|it| [1, 2].map(|threads| format!("{it} scalar threads {threads}")));
+        assert_eq!(found, expected.as_flattened());
+    }
+
+    #[test]
     fn wrong_usage_is_named() {
         for (line, message) in [
             ("huge", "expected mini, small or base, found `huge`"),
@@ -174,7 +176,6 @@ mod tests {
             ("mini:", "expected a whole number above 0, found ``"),
             ("--threads two", "found `two`"),
             ("--engines fast", "possible values: tensor, scalar"),
-            ("small --engines scalar", "nothing to measure"),
             ("--fast", "unexpected argument '--fast'"),
             ("--python /no/python", "cannot be started"),
             (&format!("--python {}", env!("CARGO")), "version is `cargo"),

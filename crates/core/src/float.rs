@@ -16,7 +16,7 @@ use crate::scalar::Scalar;
 /// assert_eq!(halves(3.0_f32), 1.5);
 /// ```
 pub trait Float:
-    Scalar<Primal = Self>
+    Scalar<Primal = Self, Held: Send>
     + Vectorised
     + PartialOrd
     + Default

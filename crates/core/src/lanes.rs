@@ -356,6 +356,11 @@ impl<T: Float, const N: usize> Scalar for Lanes<T, N> {
     }
 
     #[inline(always)]
+    fn all_finite(self) -> bool {
+        self.0.iter().fold(true, |all, x| all & x.is_finite())
+    }
+
+    #[inline(always)]
     fn at_least(self, other: Self) -> Self {
         self.zip(other, |x, y| x.at_least(y))
     }

@@ -76,10 +76,11 @@
 //! | `sum`, `product` of nothing | 0, 1 | |
 //! | `mean`, `mean_of_squares`, `variance` of nothing | NaN | |
 //! | `dot`, `softmax` of different lengths; `softmax_at` beyond the end | NaN | an [`Error`] from the tape |
+//! | `affine`, `layer_norm`, `causal_attention` of lists that do not fit | NaN | an [`Error`] from the tape |
 //! | a branch whose outer derivative is exactly 0 | | 0, even if its own is infinite or NaN (on a tape of tapes: in its first derivative) |
 //! | an infinite outer derivative times an inner 0 | | NaN; 0 in forward mode, see [`Dual`](Dual#conventions) |
 //!
-//! Subnormal numbers are computed with, never flushed. Sums are added pairwise. A mistake in recording (tapes mixed, a full tape)
+//! Subnormal numbers are computed with, never flushed. Sums are added pairwise (those of `affine` on a tape in blocks). A mistake in recording (tapes mixed, a full tape)
 //! yields NaN at once and its [`Error`] from the next `backward`, `grad` or `check`; nothing here panics.
 #![deny(unsafe_code)]
 
@@ -92,6 +93,7 @@ mod error;
 mod float;
 pub mod graph;
 pub mod lanes;
+mod matrix_view;
 mod ops;
 pub mod program;
 #[cfg(test)]
@@ -109,12 +111,13 @@ pub use derivatives::{Curvature, HessianVector, hessian, hvp, jacobian, jacobian
 pub use dual::Dual;
 pub use error::Error;
 pub use float::Float;
+pub use matrix_view::MatrixView;
 pub use program::Program;
 pub use save::{load_numbers, save_gradients, save_numbers, save_values};
 pub use scalar::{Number, Operators, Scalar};
 pub use stack::{StackTape, StackVar};
 pub use tape::{Mark, NodeId, Run, Tape};
-pub use var::Var;
+pub use var::{Handles, Var};
 
 /// The value and the gradient of a function at `x`.
 ///

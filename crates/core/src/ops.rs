@@ -13,6 +13,7 @@
 use crate::float::Float;
 use crate::scalar::Scalar;
 
+pub(crate) mod layers;
 pub(crate) mod reduce;
 #[cfg(test)]
 mod tests;

@@ -154,12 +154,12 @@ macro_rules! recorded_reduction {
 }
 
 /// Implements [`Scalar`](crate::Scalar) and its operators for a recorded type `Type<'a, T>`, or for one with more parameters, given as
-/// they are declared and as they are named.
+/// they are declared and as they are named; behind them, methods that the type has a way of its own for.
 macro_rules! recorded_scalar {
     ($type:ident) => {
-        recorded_scalar! { $type [] [] }
+        recorded_scalar! { $type [] [] {} }
     };
-    ($type:ident [$($declared:tt)*] [$($named:tt)*]) => {
+    ($type:ident [$($declared:tt)*] [$($named:tt)*] { $($own:item)* }) => {
         operator_rows! { recorded_operators { $type [$($declared)*] [$($named)*] }: }
 
         impl<'a, T: Scalar $($declared)*> std::ops::Neg for $type<'a, T $($named)*> {
@@ -351,6 +351,8 @@ macro_rules! recorded_scalar {
                     $type::reduction("dot_bias", [a, b, &[bias]], op)
                 } }
             }
+
+            $($own)*
         }
     };
 }

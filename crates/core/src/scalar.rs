@@ -5,7 +5,8 @@ use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssi
 
 use crate::float::{Float, Special};
 use crate::lanes::{Lanes, Work, dispatch};
-use crate::ops::{BEYOND, binary_rows, gelu_argument, reduce, reduction_rows, unary_rows};
+use crate::matrix_view::MatrixView;
+use crate::ops::{BEYOND, binary_rows, gelu_argument, layers, reduce, reduction_rows, unary_rows};
 use crate::var::{Held, Whole};
 
 /// The plain number a [`Scalar`] is made of.
@@ -236,6 +237,62 @@ pub trait Scalar:
     /// Σᵢ aᵢbᵢ + bias; NaN if the lengths differ.
     #[track_caller]
     fn dot_bias(a: &[Self], b: &[Self], bias: Self) -> Self;
+
+    /// What a linear layer computes: the products of all rows of `x` with all rows of `weights`, and a bias for each of the latter,
+    /// yᵢⱼ = Σₖ xᵢₖwⱼₖ + bⱼ, appended to `out` row by row.
+    ///
+    /// NaN if the rows of the two differ in length, or if there is not one bias for each row of the weights; on a tape also an
+    /// [`Error`](crate::Error). A tape records all results together, and may add in another order than [`dot`](Self::dot).
+    ///
+    /// ```
+    /// use burtorch_core::{MatrixView, Scalar};
+    ///
+    /// let (x, weights) = ([1.0, 2.0], [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    /// let mut y = Vec::new();
+    /// Scalar::affine(MatrixView::new(&x, 2), MatrixView::new(&weights, 2), Some(&[0.5, 0.0, -0.5]), &mut y);
+    /// assert_eq!(y, [11.5, 17.0, 22.5]);
+    /// ```
+    #[track_caller]
+    fn affine(
+        x: MatrixView<'_, Self>,
+        weights: MatrixView<'_, Self>,
+        biases: Option<&[Self]>,
+        out: &mut Vec<Self>,
+    ) {
+        layers::affine(x, weights, biases, out);
+    }
+
+    /// Layer normalisation ([Ba, Kiros and Hinton 2016](https://arxiv.org/abs/1607.06450), equation 4): from each row of `x` its mean μ is
+    /// taken away, and it is scaled by its variance σ², then by a gain and moved by a bias for each column,
+    /// yᵢⱼ = (xᵢⱼ − μᵢ)/√(σᵢ² + ε)·gⱼ + bⱼ, appended to `out` row by row.
+    ///
+    /// NaN if there is not one gain, and one bias if there are any, for each column; on a tape also an [`Error`](crate::Error).
+    #[track_caller]
+    fn layer_norm(
+        x: MatrixView<'_, Self>,
+        gains: &[Self],
+        biases: Option<&[Self]>,
+        epsilon: Self::Primal,
+        out: &mut Vec<Self>,
+    ) {
+        layers::layer_norm(x, gains, biases, epsilon, out);
+    }
+
+    /// Causal self-attention of a sequence ([Vaswani et al. 2017](https://arxiv.org/abs/1706.03762), equation 1): a row of `x` holds the
+    /// queries of all heads at one position, then the keys, then the values, so it has 3·heads·d columns. For each head,
+    /// yᵢ = Σⱼ softmaxⱼ(qᵢ·kⱼ/√d)·vⱼ over the positions j ≤ i, each weight times `mask(head, i, j)` if there is a mask. The results of all
+    /// heads side by side, heads·d numbers a position, are appended to `out` row by row.
+    ///
+    /// NaN if the columns are not 3·heads·d for a whole d above 0; on a tape also an [`Error`](crate::Error).
+    #[track_caller]
+    fn causal_attention(
+        x: MatrixView<'_, Self>,
+        heads: usize,
+        mask: Option<&dyn Fn(usize, usize, usize) -> Self::Primal>,
+        out: &mut Vec<Self>,
+    ) {
+        layers::causal_attention(x, heads, mask, out);
+    }
 }
 
 /// A function of one number.

@@ -11,7 +11,9 @@ use crate::var::Var;
 
 mod groups;
 mod kernels;
+mod layers;
 mod numbers;
+mod operand;
 mod run;
 mod storage;
 mod unchecked;

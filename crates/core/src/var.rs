@@ -5,6 +5,7 @@ use std::fmt;
 use crate::error::Error;
 use crate::float::Float;
 use crate::lanes::Work;
+use crate::matrix_view::MatrixView;
 use crate::ops::{binary_rows, constant, operator_rows, partial, reduction_rows, unary_rows};
 use crate::record::{
     Reduction, as_work, recorded_binary, recorded_operators, recorded_reduction, recorded_scalar,
@@ -14,8 +15,10 @@ use crate::scalar::{Number, Scalar};
 use crate::tape::{Argument, CONSTANT, NodeId, Tape};
 
 mod held;
+mod parked;
 
 pub(crate) use held::{Held, Whole};
+pub use parked::Handles;
 
 /// A value on a [`Tape`]: a small handle that is copied like a number.
 ///
@@ -369,4 +372,32 @@ impl<T: Scalar> Argument<T> for Var<'_, T> {
     }
 }
 
-recorded_scalar! { Var }
+recorded_scalar! { Var [] [] {
+    fn affine(
+        x: MatrixView<'_, Self>,
+        weights: MatrixView<'_, Self>,
+        biases: Option<&[Self]>,
+        out: &mut Vec<Self>,
+    ) {
+        Self::record_affine(x, weights, biases, out);
+    }
+
+    fn layer_norm(
+        x: MatrixView<'_, Self>,
+        gains: &[Self],
+        biases: Option<&[Self]>,
+        epsilon: T::Primal,
+        out: &mut Vec<Self>,
+    ) {
+        Self::record_layer_norm(x, gains, biases, epsilon, out);
+    }
+
+    fn causal_attention(
+        x: MatrixView<'_, Self>,
+        heads: usize,
+        mask: Option<&dyn Fn(usize, usize, usize) -> T::Primal>,
+        out: &mut Vec<Self>,
+    ) {
+        Self::record_attention(x, heads, mask, out);
+    }
+} }

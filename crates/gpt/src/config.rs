@@ -129,7 +129,7 @@ impl Config {
         let batch_size = given.batch_size.unwrap_or(base.batch_size);
         let lr = given.lr.unwrap_or(optimizer.lr);
         let engine = given.engine.unwrap_or_default();
-        // The scalar engine keeps a number for every multiplication, and is no slower one sequence at a time.
+        // The scalar engine keeps handles of all results, and is no slower one sequence at a time.
         let micro_batch = match engine {
             EngineKind::Tensor => base.micro_batch,
             EngineKind::Scalar => 1,

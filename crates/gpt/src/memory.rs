@@ -20,11 +20,15 @@ const PROGRAM: f64 = 5.3e6;
 /// What every thread at work behind the first takes for itself: stack, and what the allocator keeps for it. Measured likewise.
 const THREAD: f64 = 0.5e6;
 
-/// Bytes that the scalar tape takes for a multiplication with its addition, slopes included; measured on the preset mini.
-const SCALAR_PRODUCT: f64 = 18.0;
+/// Bytes of a parameter as a variable on the scalar tape, with the copy of its value for what reads it. As the next two measured on the
+/// presets mini and small, with what lists have in reserve.
+const SCALAR_PARAMETER: f64 = 18.0;
 
-/// Bytes of a parameter as a variable on that tape, with its handles; measured likewise.
-const SCALAR_VARIABLE: f64 = 92.0;
+/// Bytes of a result on the scalar tape: handle, value, node and gradient, and copies for what reads it.
+const SCALAR_RESULT: f64 = 52.0;
+
+/// Bytes of an attention weight that the scalar tape keeps for the way back, once more if some are dropped.
+const SCALAR_WEIGHT: f64 = 6.0;
 
 /// The most groups of micro-batches that [`burtorch_tensor::Pieces`] makes, and so the most threads it puts to work.
 const MOST_GROUPS: usize = 4;
@@ -70,7 +74,8 @@ pub struct Estimate {
     /// What the optimizer remembers: nothing or `2·P` numbers.
     pub moments: f64,
     /// The results of a micro-batch, `N·M·T·(L·14·C + 3·C + V)` numbers, with dropout `L·16·C + 4·C + V`; and what the kernels keep of them for
-    /// the way back, `L·(2·H + 4) + V + 3`, with GELU `4·C` more for each layer. With `--recompute` that of one layer, and `L·C`. On the scalar engine 18 bytes for every multiplication and 92 for every parameter.
+    /// the way back, `L·(2·H + 4) + V + 3`, with GELU `4·C` more for each layer. With `--recompute` that of one layer, and `L·C`. On the scalar engine
+    /// 52 bytes for each of those results, 18 for every parameter and 6 for each of `N·M·L·H·T²` attention weights, with dropout 12.
     pub results: f64,
     /// On the way back: the gradients that are needed at one time, `7·C` for each token in the MLP or `2·C + V` at the head, and the working
     /// memory of kernels.
@@ -199,12 +204,14 @@ fn activations(config: &Config, vocab_size: usize, parameters: f64) -> (f64, f64
     ]
     .map(|size| size as f64);
     let tokens = micro_batch * t;
-    if config.engine == EngineKind::Scalar {
-        let products = config.model(vocab_size).flops_per_token() / 6.0;
-        let variables = SCALAR_VARIABLE / NUMBER * parameters;
-        return (variables + SCALAR_PRODUCT * tokens * products, 0.0);
-    }
     let dropouts = if config.dropout > 0.0 { 1.0 } else { 0.0 };
+    if config.engine == EngineKind::Scalar {
+        let results = layers * (14.0 + 2.0 * dropouts) * c + (3.0 + dropouts) * c + v;
+        let weights = layers * h * t * (1.0 + dropouts);
+        let bytes = SCALAR_RESULT * results + SCALAR_WEIGHT * weights;
+        let variables = SCALAR_PARAMETER / NUMBER * parameters;
+        return (variables + tokens * bytes, 0.0);
+    }
     // Recomputed, all blocks keep their result, and one at a time all that is within.
     let (open, closed) = match config.recompute {
         true => (1.0, layers),

@@ -222,6 +222,17 @@ fn f64_against_the_table() {
 }
 
 #[test]
+fn every_lane_counts_as_finite_or_not() {
+    let finite = Lanes::from([1.0, f64::MAX, -0.0, f64::MIN]);
+    assert!(finite.all_finite());
+    for (lane, bad) in [(0, f64::NAN), (3, f64::INFINITY)] {
+        let mut numbers = finite;
+        numbers[lane] = bad;
+        assert!(!numbers.all_finite(), "{numbers:?}");
+    }
+}
+
+#[test]
 fn errors_are_noticed() {
     assert_eq!(error_f32(1.0 + f32::EPSILON, 1.0), 1.0);
     assert_eq!(error_f32(3e-45, 1.401_298_464_324_817e-45), 1.0);

@@ -247,4 +247,4 @@ impl<'t, T: Scalar, const N: usize> StackVar<'t, T, N> {
     }
 }
 
-recorded_scalar! { StackVar [, const N: usize] [, N] }
+recorded_scalar! { StackVar [, const N: usize] [, N] {} }

@@ -1,12 +1,20 @@
 //! Groups of consecutive nodes computed from runs, recorded as a few positions instead of an argument for every factor.
 
+use std::cell::RefCell;
+
 use super::CONSTANT;
-use super::kernels::{Each, PassOn, Rows, Sum};
+use super::kernels::{Each, PassOn, PassOnLayer, Rows, Sum};
 use super::unchecked::Slices;
 use crate::error::Error;
 use crate::lanes::Level;
+use crate::matrix_view::MatrixView;
 use crate::ops::constant;
 use crate::scalar::{Function, Scalar};
+use crate::var::Var;
+
+mod layers;
+
+pub(super) use layers::Layer;
 
 /// Nodes at equal distances and where their values are kept, at the same distances.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,6 +104,8 @@ pub(super) enum Rule {
     /// One node: a function of these and perhaps of others, with the derivatives with respect to these from `slopes` on in the
     /// values.
     Op { x: Place, slopes: usize },
+    /// The results of a layer.
+    Layer(Layer),
 }
 
 struct Group {
@@ -111,8 +121,16 @@ pub(super) struct Groups<T> {
     /// Per list of values, how many nodes there were when it was kept, and where it begins.
     kept: Vec<(usize, usize)>,
     groups: Vec<Group>,
+    /// Results on their way to the handles.
+    results: Vec<T>,
+    /// Room for computing.
+    room: RefCell<Vec<T>>,
     /// The vectors of this machine.
     level: Level,
+}
+
+fn no_room(nodes: usize, arguments: usize) -> Error {
+    Error::OutOfMemory { nodes, arguments }
 }
 
 impl<T> Default for Groups<T> {
@@ -121,6 +139,8 @@ impl<T> Default for Groups<T> {
             values: Vec::new(),
             kept: Vec::new(),
             groups: Vec::new(),
+            results: Vec::new(),
+            room: RefCell::default(),
             level: Level::best(),
         }
     }
@@ -128,7 +148,8 @@ impl<T> Default for Groups<T> {
 
 impl<T: Scalar> Groups<T> {
     pub(super) fn bytes(&self) -> usize {
-        self.values.capacity() * size_of::<T>()
+        let room = self.results.capacity() + self.room.borrow().capacity();
+        (self.values.capacity() + room) * size_of::<T>()
             + self.kept.capacity() * size_of::<(usize, usize)>()
             + self.groups.capacity() * size_of::<Group>()
     }
@@ -143,14 +164,34 @@ impl<T: Scalar> Groups<T> {
         nodes: usize,
         values: impl ExactSizeIterator<Item = T>,
     ) -> Result<usize, Error> {
-        let start = self.values.len();
-        let room = self.values.try_reserve(values.len());
-        room.map_err(|_| Error::OutOfMemory {
-            nodes,
-            arguments: start + values.len(),
-        })?;
+        let start = self.begin(nodes, values.len())?;
         self.values.extend(values);
+        Ok(start)
+    }
+
+    /// Makes room for a list of so many values; where it begins.
+    fn begin(&mut self, nodes: usize, count: usize) -> Result<usize, Error> {
+        let start = self.values.len();
+        let room = self.values.try_reserve(count);
+        room.map_err(|_| no_room(nodes, start + count))?;
         self.kept.push((nodes, start));
+        Ok(start)
+    }
+
+    /// Keeps a number of each handle of a matrix, row by row; where they begin.
+    pub(super) fn keep_matrix<'t>(
+        &mut self,
+        nodes: usize,
+        matrix: MatrixView<'_, Var<'t, T>>,
+        number: impl Fn(Var<'t, T>) -> T,
+    ) -> Result<usize, Error> {
+        let start = self.begin(nodes, matrix.rows() * matrix.columns())?;
+        for row in 0..matrix.rows() {
+            match matrix.slice(row) {
+                Some(row) => self.values.extend(row.iter().map(|&x| number(x))),
+                None => self.values.extend(matrix.row(row).map(&number)),
+            }
+        }
         Ok(start)
     }
 
@@ -267,6 +308,11 @@ impl<T: Scalar> Groups<T> {
         Ok(start)
     }
 
+    /// What was computed last for handles.
+    pub(super) fn results(&self) -> &[T] {
+        &self.results
+    }
+
     /// Says how the `count` nodes from `node` on come about.
     pub(super) fn record(&mut self, node: usize, count: usize, rule: Rule) {
         self.groups.push(Group { node, count, rule });
@@ -289,12 +335,26 @@ impl<T: Scalar> Groups<T> {
         let Group { node, count, rule } = self.groups[group];
         // All that a group comes from lies before it.
         let (to, from) = columns.gradients.split_at_mut(node);
-        self.level.run(PassOn {
-            values: &self.values,
-            rule,
+        let (values, from) = (&self.values[..], &from[..count]);
+        // Two pieces of work: in one together, the compiler makes no vectors of the loops for runs.
+        let Rule::Layer(layer) = rule else {
+            return self.level.run(PassOn {
+                values,
+                rule,
+                to,
+                from,
+            });
+        };
+        let mut room = self.room.take();
+        room.resize(layer.room().max(room.len()), constant(0.0));
+        self.level.run(PassOnLayer {
+            values,
+            layer,
             to,
-            from: &from[..count],
+            from,
+            room: &mut room[..layer.room()],
         });
+        self.room.replace(room);
     }
 }
 

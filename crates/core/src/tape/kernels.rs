@@ -1,10 +1,21 @@
 //! What is done with runs, as loops over plain slices that are compiled for the machine's vectors.
 
 use super::CONSTANT;
-use super::groups::{Place, Rule};
+use super::groups::{Layer, Place, Rule};
 use crate::lanes::Work;
 use crate::ops::{constant, reduce};
 use crate::scalar::{Function, Scalar};
+
+mod affine;
+mod attention;
+mod normal;
+
+use affine::AffineBack;
+pub(super) use affine::{Affine, lanes_of};
+use attention::AttendBack;
+pub(super) use attention::{Attend, Heads};
+pub(super) use normal::Normalise;
+use normal::NormaliseBack;
 
 /// How many gradients are added to at once.
 const GROUP: usize = 8;
@@ -201,6 +212,78 @@ impl<T: Scalar> Work for PassOn<'_, T> {
                 let slopes = Place::new(CONSTANT, slopes, x.length);
                 add_multiple(to, x, values, slopes, from[0]);
             }
+            // Another piece of work, below.
+            Rule::Layer(_) => {}
+        }
+    }
+}
+
+/// From the gradients of the results of a layer to those of what it reads.
+pub(super) struct PassOnLayer<'a, T> {
+    pub(super) values: &'a [T],
+    pub(super) layer: Layer,
+    /// The gradients of all nodes before the results.
+    pub(super) to: &'a mut [T],
+    pub(super) from: &'a [T],
+    /// As much room as the layer needs.
+    pub(super) room: &'a mut [T],
+}
+
+impl<T: Scalar> Work for PassOnLayer<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self {
+            values,
+            layer,
+            to,
+            from,
+            room,
+        } = self;
+        match layer {
+            Layer::Affine {
+                x,
+                weights,
+                biases,
+                finite,
+            } => {
+                let back = AffineBack {
+                    values,
+                    x,
+                    weights,
+                    biases,
+                    from,
+                };
+                if finite {
+                    back.run::<true>(to);
+                } else if from.iter().any(|gradient| !gradient.is_zero()) {
+                    back.run::<false>(to);
+                }
+            }
+            Layer::Normal {
+                x,
+                gains,
+                biases,
+                normal,
+            } => NormaliseBack {
+                values,
+                x,
+                gains,
+                biases,
+                normal,
+                from,
+            }
+            .run(to),
+            Layer::Attention { x, sizes, kept } => AttendBack {
+                values,
+                x,
+                sizes,
+                kept,
+                from,
+                room,
+            }
+            .run(to),
         }
     }
 }

@@ -30,6 +30,8 @@ on_both_engines! {
     the_search_names_the_op_backward,
     the_search_refuses_numbers_it_was_handed,
     masks_depend_on_the_key_of_the_pass,
+    passes_add_up_and_see_what_the_optimizer_changed,
+    a_workspace_serves_stores_of_any_layout,
 }
 
 fn params(values: &[f64]) -> Result<Params<f64>> {
@@ -199,6 +201,57 @@ fn masks_depend_on_the_key_of_the_pass<W: Workspace<f64>>() -> Result<()> {
     };
     assert_eq!(dropped(1)?, dropped(1)?);
     assert_ne!(dropped(1)?, dropped(2)?);
+    Ok(())
+}
+
+fn passes_add_up_and_see_what_the_optimizer_changed<W: Workspace<f64>>() -> Result<()> {
+    let mut params = params(&[1.0, 2.0])?;
+    let x = params.ids().next().expect("there is one");
+    let mut workspace = W::default();
+    let mut gradient = [0.0; 2];
+    let (mut by_hand, mut losses) = ([0.0; 2], Vec::new());
+    for sample in [[1.0, 3.0], [-2.0, 0.5], [0.25, 1.0]] {
+        // Two passes on the same weights, as pieces of a batch are.
+        for factor in [1.0, 2.0] {
+            let mut pass = workspace.bind(&params, Context::default());
+            let weights = pass.param(x)?;
+            let sample = pass.constant(&sample, Shape::new(&[2])?)?;
+            let y = pass.apply(ops::Mul, [weights, sample])?;
+            let y = pass.apply(ops::Mul, [y, weights])?;
+            let y = pass.apply(ops::Sum, [y])?;
+            pass.backward(y, &[factor], &mut gradient)?;
+            losses.push(pass.value(y).data[0]);
+        }
+        for ((sum, weight), sample) in by_hand.iter_mut().zip(params.values()).zip(sample) {
+            *sum += 3.0 * 2.0 * weight * sample;
+        }
+        let values = params.values_mut().iter_mut();
+        values.for_each(|weight| *weight += 1.0);
+    }
+    assert_eq!(gradient, by_hand);
+    assert_eq!(losses, [13.0, 13.0, -3.5, -3.5, 18.25, 18.25]);
+    Ok(())
+}
+
+fn a_workspace_serves_stores_of_any_layout<W: Workspace<f64>>() -> Result<()> {
+    let mut workspace = W::default();
+    for lengths in [&[2, 3][..], &[3, 2], &[5], &[2, 3], &[], &[1]] {
+        let mut params = Params::<f64>::new();
+        for (i, &length) in lengths.iter().enumerate() {
+            let values: Vec<f64> = (0..length).map(|j| (10 * i + j) as f64).collect();
+            params.add(format!("x{i}"), Shape::new(&[length])?, &values)?;
+        }
+        let mut gradient = vec![0.0; params.len()];
+        let mut pass = workspace.bind(&params, Context::default());
+        for id in params.ids().collect::<Vec<_>>().into_iter().rev() {
+            let x = pass.param(id)?;
+            let y = pass.apply(ops::Mul, [x, x])?;
+            let y = pass.apply(ops::Sum, [y])?;
+            pass.backward_scalar(y, &mut gradient)?;
+        }
+        let expected: Vec<f64> = params.values().iter().map(|x| 2.0 * x).collect();
+        assert_eq!(gradient, expected, "{lengths:?}");
+    }
     Ok(())
 }
 

@@ -17,7 +17,7 @@ mod queries;
 
 pub(crate) use queries::{exponentials, hide, mix, side_by_side};
 
-use burtorch_core::{Float, Number, Scalar};
+use burtorch_core::{Float, MatrixView, Number, Scalar};
 
 use super::{check_probability, mismatch};
 use pulp::{Simd, WithSimd};
@@ -157,32 +157,14 @@ impl Op<1> for CausalAttention {
         let sizes = Sizes::new(x.shape, self.heads);
         let mask = self.mask(context);
         let number = <S as Number>::Primal::from_f64;
-        let scale = number(1.0 / (sizes.width as f64).sqrt());
-        let columns = sizes.columns();
-        let (mut weights, mut column) = (Vec::new(), Vec::new());
-        for (row, x) in x.data.chunks_exact(3 * columns * sizes.time).enumerate() {
-            for i in 0..sizes.time {
-                for head in 0..sizes.heads {
-                    let part = |part: usize, position: usize| {
-                        &x[(3 * position + part) * columns + head * sizes.width..][..sizes.width]
-                    };
-                    let score = |j| S::dot(part(0, i), part(1, j)) * scale;
-                    let scores: Vec<S> = (0..=i).map(score).collect();
-                    weights.clone_from(&scores);
-                    S::softmax(&scores, &mut weights);
-                    if let Some(mask) = mask {
-                        let first = ((row * sizes.heads + head) * sizes.time + i) * sizes.time;
-                        for (j, weight) in weights.iter_mut().enumerate() {
-                            *weight *= number(mask.factor(first + j));
-                        }
-                    }
-                    for c in 0..sizes.width {
-                        column.clear();
-                        column.extend((0..=i).map(|j| part(2, j)[c]));
-                        y.push(S::dot(&weights, &column));
-                    }
-                }
-            }
+        let inputs = 3 * sizes.columns();
+        for (sequence, x) in x.data.chunks_exact(inputs * sizes.time).enumerate() {
+            let factor = |head: usize, query: usize, key: usize| {
+                let row = (sequence * sizes.heads + head) * sizes.time + query;
+                number(mask.map_or(1.0, |mask| mask.factor(row * sizes.time + key)))
+            };
+            let factor: Option<&dyn Fn(usize, usize, usize) -> _> = mask.map(|_| &factor as _);
+            S::causal_attention(MatrixView::new(x, inputs), sizes.heads, factor, y);
         }
     }
 

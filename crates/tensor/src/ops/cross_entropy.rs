@@ -106,14 +106,20 @@ impl Op<1> for CrossEntropy {
             .chunks_exact(x.shape.last())
             .zip(context.checked(self.targets));
         let kept = rows.filter(|&(_, &target)| Some(target) != self.ignore);
-        let losses: Vec<S> = kept
-            .map(|(row, &target)| row_loss(row, row[target as usize]))
-            .collect();
-        y.push(if losses.is_empty() {
-            S::constant(<S as Number>::Primal::ZERO)
-        } else {
-            S::mean(&losses)
-        });
+        // In `y` the losses so far, and behind them the logits of a row. Taking away that of the target before the sum keeps small
+        // losses of large logits exact.
+        for (rows, (row, &target)) in kept.enumerate() {
+            y.extend(row.iter().map(|&x| x - row[target as usize]));
+            let loss = S::logsumexp(&y[rows..]);
+            y.truncate(rows);
+            y.push(loss);
+        }
+        let loss = match y.is_empty() {
+            true => S::constant(<S as Number>::Primal::ZERO),
+            false => S::mean(y),
+        };
+        y.clear();
+        y.push(loss);
     }
 
     fn forward<T: Element>(
@@ -147,12 +153,6 @@ impl Op<1> for CrossEntropy {
             gradients(exps, factors, targets, self.ignore, share, dx);
         }
     }
-}
-
-/// `log Σⱼ exp(xⱼ − x_target)`: shifting by the target before the sum keeps small losses of large logits exact.
-fn row_loss<S: Scalar>(x: &[S], target: S) -> S {
-    let shifted: Vec<S> = x.iter().map(|&x| x - target).collect();
-    S::logsumexp(&shifted)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! `dx = (h − mean(h) − x̂ mean(h x̂))/√(σ² + ε)`, `dg = Σ dy x̂`, `db = Σ dy`.
 //! Source: Ba, Kiros and Hinton, *Layer normalization*, arXiv 1607.06450, equation 4.
 
-use burtorch_core::{Float, Number, Scalar};
+use burtorch_core::{Float, MatrixView, Number, Scalar};
 use pulp::{Simd, WithSimd};
 
 use super::mismatch;
@@ -320,14 +320,9 @@ impl<const N: usize> Op<N> for LayerNorm {
 
     fn formula<S: Scalar>(&self, _: &Context<'_>, x: [View<'_, S>; N], y: &mut Vec<S>) {
         let epsilon = <S as Number>::Primal::from_f64(self.epsilon);
-        for row in x[0].data.chunks_exact(x[0].shape.last()) {
-            let mean = S::mean(row);
-            let scale = (S::variance(row) + epsilon).rsqrt();
-            for (i, &element) in row.iter().enumerate() {
-                let z = (element - mean) * scale * x[1].data[i];
-                y.push(x.get(2).map_or(z, |bias| z + bias.data[i]));
-            }
-        }
+        let rows = MatrixView::new(x[0].data, x[0].shape.last());
+        let bias = x.get(2).map(|bias| bias.data);
+        S::layer_norm(rows, x[1].data, bias, epsilon, y);
     }
 
     fn forward<T: Element>(

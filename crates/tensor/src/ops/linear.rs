@@ -4,7 +4,7 @@
 //! `z > 0`. The weight is stored with one row per output, as in PyTorch, so that a tied output head can use the table
 //! of an embedding as it is.
 
-use burtorch_core::Scalar;
+use burtorch_core::{MatrixView, Scalar};
 
 use super::mismatch;
 use crate::kernels::elementwise::{self, add_row, map_leaving_slope, product};
@@ -97,14 +97,12 @@ impl<const N: usize> Op<N> for Linear {
     }
 
     fn formula<S: Scalar>(&self, _: &Context<'_>, x: [View<'_, S>; N], y: &mut Vec<S>) {
-        let inputs = x[0].shape.last();
-        for row in x[0].data.chunks_exact(inputs) {
-            for (o, w) in x[1].data.chunks_exact(inputs).enumerate() {
-                let z = match x.get(2) {
-                    Some(b) => S::dot_bias(row, w, b.data[o]),
-                    None => S::dot(row, w),
-                };
-                y.push(self.activation.formula(z));
+        let bias = x.get(2).map(|bias| bias.data);
+        let [x, w] = [x[0].data, x[1].data].map(|data| MatrixView::new(data, x[0].shape.last()));
+        S::affine(x, w, bias, y);
+        if self.activation != Activation::Identity {
+            for z in y {
+                *z = self.activation.formula(*z);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Backward: `dA = dC · Bᵀ`, `dB = Aᵀ · dC`.
 
-use burtorch_core::Scalar;
+use burtorch_core::{MatrixView, Scalar};
 
 use super::mismatch;
 use crate::kernels::gemm::{Destination, Matrix, gemm, panel_len};
@@ -42,12 +42,12 @@ impl Op<2> for MatMul {
     fn formula<S: Scalar>(&self, _: &Context<'_>, [a, b]: [View<'_, S>; 2], c: &mut Vec<S>) {
         let (m, k, n) = sizes(a.shape, b.shape);
         for (a, b) in a.data.chunks_exact(m * k).zip(b.data.chunks_exact(k * n)) {
-            let columns: Vec<Vec<S>> = (0..n)
-                .map(|j| b.iter().skip(j).step_by(n).copied().collect())
-                .collect();
-            for row in a.chunks_exact(k) {
-                c.extend(columns.iter().map(|column| S::dot(row, column)));
-            }
+            S::affine(
+                MatrixView::new(a, k),
+                MatrixView::new(b, n).transposed(),
+                None,
+                c,
+            );
         }
     }
 
