@@ -13,9 +13,9 @@ const UNKNOWN_MACHINE: u64 = 1 << 42;
 const NUMBER: f64 = 4.0;
 
 /// What the process takes before it trains anything, in bytes: mostly the pages of the program and of the C library that are run
-/// through, 4.5 MB, then the heap of the command line, and what the allocator keeps of buffers that have moved. Measured as the
+/// through, 5.8 MB, then the heap of the command line, and what the allocator keeps of buffers that have moved. Measured as the
 /// resident set of runs of the presets on Linux, less the parts below.
-const PROGRAM: f64 = 5.3e6;
+const PROGRAM: f64 = 6.6e6;
 
 /// What every thread at work behind the first takes for itself: stack, and what the allocator keeps for it. Measured likewise.
 const THREAD: f64 = 0.5e6;
@@ -65,7 +65,7 @@ fn bytes_of(table: &str, name: &str) -> Option<u64> {
 /// four at most, so that more threads find no work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The program itself, about 5 MB and half a MB for every further thread, and the tokens: those of the text, and `2·B·T` of a batch with its targets.
+    /// The program itself, about 7 MB and half a MB for every further thread, and the tokens: those of the text, and `2·B·T` of a batch with its targets.
     pub program_and_tokens: f64,
     /// `P` numbers.
     pub parameters: f64,
