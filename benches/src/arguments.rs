@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_fault_is_called_one_once_and_shown_with_the_usage_of_its_suite() {
-        for line in ["step huge", "step small --engines scalar", "tape huge"] {
+        for line in ["step huge", "step small --engines wings", "tape huge"] {
             let problem = parse_line(line).expect_err(line);
             assert!(!problem.starts_with("error"), "{problem}");
             let of_all = problem.contains("Suites:");
