@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use burtorch_data::derive_seed;
 use serde_json::Value;
@@ -19,9 +19,6 @@ const KILLS: u64 = 12;
 /// A run that takes about half a second, most of it for saving.
 const SETTINGS: &str = "--layers 1 --heads 2 --embed 8 --block-size 8 --batch-size 4 --dropout 0.1 --steps 300 --eval-every 5 --eval-batches 1";
 
-/// A process lives for at most this many microseconds.
-const LIFE: u64 = 250_000;
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let place = arguments.iter().position(|argument| argument == "--kills");
@@ -29,14 +26,16 @@ fn main() {
     let wanted = given.unwrap_or(KILLS);
     let folder = tempfile::tempdir().expect("a folder");
     let straight = folder.path().join("straight");
+    let begin = Instant::now();
     let status = start(&straight, 2).wait().expect("the program runs");
+    let life = begin.elapsed();
     assert!(status.success());
     let expected = outcome(&straight);
 
-    let (mut kills, mut runs) = (0, 0);
+    let (mut kills, mut runs) = (0, 0u64);
     while kills < wanted {
         let out = folder.path().join(format!("run-{runs}"));
-        kills += broken_run(&out, kills);
+        kills += broken_run(&out, runs, life);
         assert!(
             outcome(&out) == expected,
             "run {runs} differs, up to kill {kills}"
@@ -64,12 +63,13 @@ fn start(out: &Path, threads: u64) -> Child {
     command.spawn().expect("the program starts")
 }
 
-/// Kills a run until it is over, and says how often; `number` makes the moments different from run to run.
-fn broken_run(out: &Path, number: u64) -> u64 {
+/// Kills a run, each time within the `life` of an unbroken one, until it is over, and says how often; `number` makes the moments different
+/// from run to run.
+fn broken_run(out: &Path, number: u64, life: Duration) -> u64 {
     for kills in 0.. {
-        let random = derive_seed(number + kills, "kill");
+        let random = derive_seed(derive_seed(number, "run").wrapping_add(kills), "kill");
         let mut child = start(out, 1 + random % 3);
-        std::thread::sleep(Duration::from_micros(random / 3 % LIFE));
+        std::thread::sleep(life.mul_f64((random / 3 % 1024) as f64 / 1024.0));
         child.kill().expect("it can be killed");
         let output = child.wait_with_output().expect("it ends");
         match output.status.code() {
