@@ -47,7 +47,7 @@ pub struct ScalarRef<'a> {
     pass: PhantomData<&'a ()>,
 }
 
-/// One pass of the [`ScalarEngine`].
+/// One pass of the [`ScalarEngine`](super::ScalarEngine).
 pub struct ScalarPass<'a, T: Element> {
     tape: &'a Tape<T>,
     /// Or why they could not be recorded.
