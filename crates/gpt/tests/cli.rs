@@ -66,6 +66,16 @@ impl Desk {
         assert_eq!(self.listing(), before, "{arguments} wrote something");
     }
 
+    /// Waits until a run has written some hundred lines of metrics.
+    fn wait_for_steps(&self, run: &str) {
+        let start = Instant::now();
+        let path = self.path(run).join("metrics.jsonl");
+        let written = || fs::read(&path).map_or(0, |text| text.len());
+        while written() < 20_000 && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     fn listing(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut open = vec![self.0.path().to_owned()];
@@ -399,11 +409,7 @@ fn f29_a_killed_run_ends_as_an_unbroken_one() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let start = Instant::now();
-    let lines = || fs::read(desk.path("broken/metrics.jsonl")).map_or(0, |text| text.len());
-    while lines() < 20_000 && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    desk.wait_for_steps("broken");
     child.kill().unwrap();
     let killed = !child.wait().unwrap().success();
     assert!(killed, "the run was over before it could be killed");
@@ -446,11 +452,7 @@ fn ctrl_c_saves_the_run_and_says_how_to_go_on() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let start = Instant::now();
-    let lines = || fs::read(desk.path("broken/metrics.jsonl")).map_or(0, |text| text.len());
-    while lines() < 20_000 && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    desk.wait_for_steps("broken");
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     let message = String::from_utf8(output.stderr).unwrap();
