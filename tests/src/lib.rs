@@ -1,7 +1,7 @@
 //! What the tests across the crates share: reading golden files, tiny models in the presets' styles, running one op or one
 //! model on a given engine, and comparisons that say where two results part.
 //!
-//! The tests themselves are the files beside `src`. Each helper here that can reject something has a test in which it does.
+//! The tests themselves are the files beside `src` and those in `suite`. Each helper here that can reject something has a test in which it does.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]

@@ -25,8 +25,7 @@ const MAXIMA: usize = 4;
 /// Whether a number fills vectors, or half of one, on its own, such as lanes. The sums within a block are then computed one after the
 /// other, to the same bits: side by side they do not fit into registers, and even programs without sums pay for the room they
 /// take (in 16 lanes, half as much time again).
-#[inline(always)]
-fn is_large<T>() -> bool {
+pub(crate) const fn is_large<T>() -> bool {
     size_of::<T>() > size_of::<f64>()
 }
 
@@ -74,7 +73,7 @@ impl<T: Scalar, X: Fn(usize) -> T> Terms<T> for Shifted<X, T> {
     }
     #[inline(always)]
     fn term(&mut self, i: usize) -> T {
-        if is_large::<T>() {
+        if const { is_large::<T>() } {
             let [exponential] = T::exp_each([(self.x)(i) - self.shift]);
             return exponential;
         }
@@ -109,7 +108,7 @@ impl<T: Scalar> Terms<T> for Products<'_, T> {
 #[inline(always)]
 fn sum_of_block<T: Scalar>(mut start: usize, end: usize, terms: &mut impl Terms<T>) -> T {
     let mut total = constant::<T>(0.0);
-    if is_large::<T>() {
+    if const { is_large::<T>() } {
         let grouped = (end - start) / SUMS * SUMS;
         for first in start..start + grouped.min(SUMS) {
             let mut sum = terms.term(first);
@@ -181,7 +180,7 @@ pub(crate) fn dot_of_slices<T: Scalar>(a: &[T], b: &[T]) -> T {
 fn finite_maximum<T: Scalar>(n: usize, x: impl Fn(usize) -> T) -> T {
     let mut largest = T::constant(-T::Primal::MAX);
     let mut start = 0;
-    if n > MAXIMA && !is_large::<T>() {
+    if const { !is_large::<T>() } && n > MAXIMA {
         let mut maxima = [largest; MAXIMA];
         while n - start >= MAXIMA {
             for (k, maximum) in maxima.iter_mut().enumerate() {

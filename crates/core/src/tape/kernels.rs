@@ -248,17 +248,16 @@ impl<T: Scalar> Work for PassOnLayer<'_, T> {
                 biases,
                 finite,
             } => {
-                let back = AffineBack {
-                    values,
-                    x,
-                    weights,
-                    biases,
-                    from,
-                };
-                if finite {
-                    back.run::<true>(to);
-                } else if from.iter().any(|gradient| !gradient.is_zero()) {
-                    back.run::<false>(to);
+                if finite || from.iter().any(|gradient| !gradient.is_zero()) {
+                    AffineBack {
+                        values,
+                        x,
+                        weights,
+                        biases,
+                        finite,
+                        from,
+                    }
+                    .run(to);
                 }
             }
             Layer::Normal {

@@ -7,8 +7,7 @@ use crate::ops::constant;
 use crate::scalar::Scalar;
 use crate::var::Var;
 
-/// Where the nodes of a matrix lie: at equal distances from column to column, and from row to row. No two columns share a node, unless
-/// all numbers are constants.
+/// Where the nodes of a matrix lie: at equal distances from column to column, and from row to row; a distance of 0 is one node for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lattice {
     /// The first node, or [`CONSTANT`] if all are constants.
@@ -41,11 +40,9 @@ impl Lattice {
             row_step: below.map_or(Some(0), |next| next.checked_sub(node))?,
             column_step: beside.map_or(Some(0), |next| next.checked_sub(node))?,
         };
-        let rises = match node {
-            CONSTANT => lattice.row_step == 0 && lattice.column_step == 0,
-            _ => lattice.column_step > 0 || beside.is_none(),
-        };
-        rises.then_some(lattice)
+        // Constants have no place from which there is a distance to a node.
+        let steps = lattice.row_step != 0 || lattice.column_step != 0;
+        (node != CONSTANT || !steps).then_some(lattice)
     }
 
     pub(super) fn is_constant(self) -> bool {

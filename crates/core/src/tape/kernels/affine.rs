@@ -4,6 +4,7 @@
 
 use crate::lanes::Work;
 use crate::ops::constant;
+use crate::ops::reduce::is_large;
 use crate::scalar::Scalar;
 use crate::tape::operand::Operand;
 
@@ -52,10 +53,16 @@ impl<T: Scalar> Work for Affine<'_, T> {
         } = self;
         let outputs = weights.len() / width;
         // Inputs side by side, unless they are too few: then outputs, though turning their weights takes time.
-        if x.len() / width >= LANES {
-            products([x, weights], width, lanes, out, [outputs, 1]);
+        let (factors, steps) = if x.len() / width >= LANES {
+            ([x, weights], [outputs, 1])
         } else {
-            products([weights, x], width, lanes, out, [1, outputs]);
+            ([weights, x], [1, outputs])
+        };
+        // Numbers that fill vectors on their own need no others beside them.
+        if const { is_large::<T>() } {
+            products::<T, 1>(factors, width, lanes, out, steps);
+        } else {
+            products::<T, LANES>(factors, width, lanes, out, steps);
         }
         if !biases.is_empty() {
             for row in out.chunks_exact_mut(outputs) {
@@ -77,26 +84,27 @@ fn all_finite<T: Scalar>(numbers: &[T]) -> bool {
 /// The products of all rows of `a`, so many lanes at a time, with all rows of `b`; `steps` are those of the results from row to row of
 /// each.
 #[inline(always)]
-fn products<T: Scalar>(
+fn products<T: Scalar, const LANES: usize>(
     [a, b]: [&[T]; 2],
     width: usize,
     lanes: &mut [T],
     out: &mut [T],
     steps: [usize; 2],
 ) {
+    let lanes = &mut lanes[..LANES * width];
     for (group, a) in a.chunks(LANES * width).enumerate() {
-        turn(a, width, lanes);
+        turn::<T, LANES>(a, width, lanes);
         let count = a.len() / width;
         let out = &mut out[group * LANES * steps[0]..];
         let mut rows = b.chunks_exact(TOGETHER * width);
         let mut done = 0;
         for b in &mut rows {
-            let sums = sums_of::<T, TOGETHER>(lanes, b, width);
+            let sums = sums_of::<T, LANES, TOGETHER>(lanes, b, width);
             write(&sums, count, &mut out[done * steps[1]..], steps);
             done += TOGETHER;
         }
         for b in rows.remainder().chunks_exact(width) {
-            let sums = sums_of::<T, 1>(lanes, b, width);
+            let sums = sums_of::<T, LANES, 1>(lanes, b, width);
             write(&sums, count, &mut out[done * steps[1]..], steps);
             done += 1;
         }
@@ -105,7 +113,12 @@ fn products<T: Scalar>(
 
 /// Writes the first sums of each row.
 #[inline(always)]
-fn write<T: Scalar>(sums: &[[T; LANES]], count: usize, out: &mut [T], steps: [usize; 2]) {
+fn write<T: Scalar, const LANES: usize>(
+    sums: &[[T; LANES]],
+    count: usize,
+    out: &mut [T],
+    steps: [usize; 2],
+) {
     for (row, sums) in sums.iter().enumerate() {
         let out = &mut out[row * steps[1]..];
         if steps[0] == 1 {
@@ -120,7 +133,7 @@ fn write<T: Scalar>(sums: &[[T; LANES]], count: usize, out: &mut [T], steps: [us
 
 /// Writes the numbers of one column after those of the other, with zeros for rows that are not there.
 #[inline(always)]
-fn turn<T: Scalar>(rows: &[T], width: usize, lanes: &mut [T]) {
+fn turn<T: Scalar, const LANES: usize>(rows: &[T], width: usize, lanes: &mut [T]) {
     if rows.len() < LANES * width {
         lanes.fill(constant(0.0));
     }
@@ -133,7 +146,7 @@ fn turn<T: Scalar>(rows: &[T], width: usize, lanes: &mut [T]) {
 
 /// The sums of products of so many rows with the rows that were turned into lanes.
 #[inline(always)]
-fn sums_of<T: Scalar, const ROWS: usize>(
+fn sums_of<T: Scalar, const LANES: usize, const ROWS: usize>(
     lanes: &[T],
     rows: &[T],
     width: usize,
@@ -168,18 +181,20 @@ pub(in crate::tape) struct AffineBack<'a, T> {
     pub(in crate::tape) x: Operand,
     pub(in crate::tape) weights: Operand,
     pub(in crate::tape) biases: Option<Operand>,
+    /// Whether all factors are, so that their products with a gradient of 0 are 0 without further ado.
+    pub(in crate::tape) finite: bool,
     pub(in crate::tape) from: &'a [T],
 }
 
 impl<T: Scalar> AffineBack<'_, T> {
-    /// `FINITE`: whether all factors are, so that their products with a gradient of 0 are 0 without further ado.
     #[inline(always)]
-    pub(in crate::tape) fn run<const FINITE: bool>(self, to: &mut [T]) {
+    pub(in crate::tape) fn run(self, to: &mut [T]) {
         let Self {
             values,
             x,
             weights,
             biases,
+            finite,
             from,
         } = self;
         let outputs = weights.rows;
@@ -191,11 +206,15 @@ impl<T: Scalar> AffineBack<'_, T> {
             to_rows,
             values,
         };
-        if !x.nodes.is_constant() {
-            mixtures(x, weights, [outputs, 1]).add::<FINITE>(to);
-        }
-        if !weights.nodes.is_constant() {
-            mixtures(weights, x, [1, outputs]).add::<FINITE>(to);
+        // In a loop, so that there is one copy of the code.
+        let both = [
+            mixtures(x, weights, [outputs, 1]),
+            mixtures(weights, x, [1, outputs]),
+        ];
+        for mixtures in both {
+            if !mixtures.to_rows.nodes.is_constant() {
+                mixtures.add(finite, to);
+            }
         }
         if let Some(biases) = biases.filter(|biases| !biases.nodes.is_constant()) {
             for row in from.chunks_exact(outputs) {
@@ -221,41 +240,64 @@ struct Mixtures<'a, T> {
 
 impl<T: Scalar> Mixtures<'_, T> {
     #[inline(always)]
-    fn add<const FINITE: bool>(self, to: &mut [T]) {
-        let together = self.to_rows.rows / TOGETHER * TOGETHER;
+    fn add(self, finite: bool, to: &mut [T]) {
+        let together = match finite {
+            true => self.to_rows.rows / TOGETHER * TOGETHER,
+            false => 0,
+        };
         for row in (0..together).step_by(TOGETHER) {
-            self.add_to_rows::<TOGETHER, FINITE>(row, to);
+            self.add_to_rows::<TOGETHER>(row, to);
         }
         for row in together..self.to_rows.rows {
-            self.add_to_rows::<1, FINITE>(row, to);
+            if finite {
+                self.add_to_rows::<1>(row, to);
+            } else {
+                self.add_to_row_of_any(row, to);
+            }
         }
     }
 
     #[inline(always)]
-    fn add_to_rows<const ROWS: usize, const FINITE: bool>(self, row: usize, to: &mut [T]) {
+    fn add_to_rows<const ROWS: usize>(self, row: usize, to: &mut [T]) {
         let (mut column, width) = (0, self.to_rows.columns);
-        while width - column >= LANES {
-            self.add_to_columns::<ROWS, LANES, FINITE>(row, column, to);
-            column += LANES;
-        }
-        while width - column >= HALF {
-            self.add_to_columns::<ROWS, HALF, FINITE>(row, column, to);
-            column += HALF;
+        if const { !is_large::<T>() } {
+            while width - column >= LANES {
+                self.add_to_columns::<ROWS, LANES>(row, column, to);
+                column += LANES;
+            }
+            while width - column >= HALF {
+                self.add_to_columns::<ROWS, HALF>(row, column, to);
+                column += HALF;
+            }
         }
         while width > column {
-            self.add_to_columns::<ROWS, 1, FINITE>(row, column, to);
+            self.add_to_columns::<ROWS, 1>(row, column, to);
             column += 1;
         }
     }
 
+    /// To a row from factors that need not be finite: those with a gradient of 0 hand on 0.
     #[inline(always)]
-    fn add_to_columns<const ROWS: usize, const COLUMNS: usize, const FINITE: bool>(
+    fn add_to_row_of_any(self, row: usize, to: &mut [T]) {
+        let width = self.to_rows.columns;
+        let coefficients = &self.coefficients[row * self.row_step..];
+        for column in 0..width {
+            let mut sum = constant::<T>(0.0);
+            for (i, factors) in self.factors.chunks_exact(width).enumerate() {
+                sum += factors[column].chain(coefficients[i * self.step]);
+            }
+            self.to_rows.add(self.values, to, (row, column), &[sum]);
+        }
+    }
+
+    #[inline(always)]
+    fn add_to_columns<const ROWS: usize, const COLUMNS: usize>(
         self,
         row: usize,
         column: usize,
         to: &mut [T],
     ) {
-        let sums = self.sums::<ROWS, COLUMNS, FINITE>(row, column);
+        let sums = self.sums::<ROWS, COLUMNS>(row, column);
         for (i, sums) in sums.iter().enumerate() {
             self.to_rows.add(self.values, to, (row + i, column), sums);
         }
@@ -263,7 +305,7 @@ impl<T: Scalar> Mixtures<'_, T> {
 
     /// The sums for so many rows and columns, by value: what has a place in memory would be written there after every addition.
     #[inline(always)]
-    fn sums<const ROWS: usize, const COLUMNS: usize, const FINITE: bool>(
+    fn sums<const ROWS: usize, const COLUMNS: usize>(
         self,
         row: usize,
         column: usize,
@@ -281,11 +323,7 @@ impl<T: Scalar> Mixtures<'_, T> {
             for (sums, &share) in sums.iter_mut().zip(&shares) {
                 let mut group = *sums;
                 for (sum, &factor) in group.iter_mut().zip(factors) {
-                    *sum += if FINITE {
-                        factor * share
-                    } else {
-                        factor.chain(share)
-                    };
+                    *sum += factor * share;
                 }
                 *sums = group;
             }

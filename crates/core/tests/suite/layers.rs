@@ -159,6 +159,15 @@ impl Before for Backwards {
     }
 }
 
+/// One number in the place of all.
+struct Repeated;
+
+impl Before for Repeated {
+    fn run<S: Scalar>(&self, x: &[S]) -> Vec<S> {
+        vec![x[0]; x.len()]
+    }
+}
+
 /// Weights that differ from result to result.
 fn weighted<S: Scalar>(y: &[S]) -> S {
     let weight = |i: usize| S::constant(S::Primal::from_f64((1.7 * i as f64).sin()));
@@ -310,6 +319,7 @@ fn handles_of_any_kind() {
         check("slopes", &Behind(Slopes, layer()), count);
         check("constants", &Behind(Constants, layer()), count);
         check("backwards", &Behind(Backwards, layer()), count);
+        check("repeated", &Behind(Repeated, layer()), count);
         check(
             "slopes backwards",
             &Behind(Slopes, Behind(Backwards, layer())),
@@ -453,6 +463,7 @@ fn infinities_stay_where_they_are() {
         Scalar::layer_norm(MatrixView::new(&x, 2), &w, None, 0.0, &mut y);
         y[1].backward().unwrap();
         assert_eq!(gradients(&w), [0.0, 1.0]);
+        assert_eq!(gradients(&x)[2..], [0.0, 0.0]);
 
         // The second position looks at the first, not the other way round.
         tape.zero_grads();
@@ -464,6 +475,35 @@ fn infinities_stay_where_they_are() {
             (y[0].value(), gradients(&x)),
             (3.0, vec![0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
         );
+    }
+}
+
+/// An infinity in one lane is treated as one on a tape of its own, and the other lanes do not notice.
+#[test]
+fn infinities_stay_in_their_lanes() {
+    for bad in 0..4 {
+        let tape = Tape::new();
+        let numbers = |scale: f64| Lanes::from_fn(|lane| scale * (lane as f64 + 1.0));
+        let mut infinite = numbers(1.0);
+        infinite[bad] = f64::INFINITY;
+        let (x, w) = (
+            tape.vars(&[numbers(1.0), numbers(2.0), infinite, numbers(4.0)]),
+            tape.vars(&[numbers(3.0), numbers(-1.0)]),
+        );
+        let mut y = Vec::new();
+        let (inputs, weights) = (MatrixView::new(&x, 2), MatrixView::new(&w, 2));
+        Scalar::affine(inputs, weights, None, &mut y);
+        y[0].backward().unwrap();
+        let gradients = |x: &[Var<'_, Lanes<f64, 4>>]| -> Vec<Lanes<f64, 4>> {
+            x.iter().map(|x| x.grad().unwrap()).collect()
+        };
+        let zero = Lanes::splat(0.0);
+        assert_eq!(
+            gradients(&x),
+            [numbers(3.0), numbers(-1.0), zero, zero],
+            "{bad}"
+        );
+        assert_eq!(gradients(&w), [numbers(1.0), numbers(2.0)], "{bad}");
     }
 }
 

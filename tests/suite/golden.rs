@@ -1,5 +1,4 @@
 //! Against PyTorch: the whole GPT, its training, single ops and optimizers, on the values of `golden/make.py`.
-#![forbid(unsafe_code)]
 
 use burtorch_optim::{
     Adam, AdamOptions, AdamW, Groups, Optimizer, Schedule, Sgd, SgdOptions, clip_by_global_norm,

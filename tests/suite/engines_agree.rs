@@ -1,5 +1,4 @@
 //! The same GPT on both engines: equal losses and gradients, with dropout too.
-#![forbid(unsafe_code)]
 
 use burtorch_gpt::model::ModelConfig;
 use burtorch_tensor::ops::Activation;

@@ -1,5 +1,4 @@
 //! Models in the layout of Hugging Face `transformers`, on the values of `golden/hugging_face.py`.
-#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fs;

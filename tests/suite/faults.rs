@@ -1,7 +1,6 @@
 //! Faults that software of this kind has shipped with, as far as they concern tensors, engines and whole models.
 //!
 //! Each test is named by the number the fault has in our list; those within a crate are tested there.
-#![forbid(unsafe_code)]
 
 use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_tensor::ops::{self, Activation};

@@ -1,5 +1,4 @@
 //! The gradient of the whole GPT against central differences of its loss.
-#![forbid(unsafe_code)]
 
 use burtorch_tensor::{ScalarEngine, TensorEngine, Workspace};
 use burtorch_tests::{Batch, Model, Outcome, close, mini_style, noise, styles};

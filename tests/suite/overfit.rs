@@ -1,5 +1,4 @@
 //! One batch, learnt by heart.
-#![forbid(unsafe_code)]
 
 use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer};

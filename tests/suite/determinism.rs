@@ -1,5 +1,4 @@
 //! Same seed, same bits: for any number of threads, every time.
-#![forbid(unsafe_code)]
 
 use burtorch_data::derive_seed;
 use burtorch_gpt::model::{Gpt, ModelConfig};
