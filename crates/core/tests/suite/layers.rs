@@ -159,6 +159,18 @@ impl Before for Backwards {
     }
 }
 
+/// A constant, then all numbers but the last.
+struct Shifted;
+
+impl Before for Shifted {
+    fn run<S: Scalar>(&self, x: &[S]) -> Vec<S> {
+        let mut all = x.to_vec();
+        all.rotate_right(1);
+        all[0] = S::constant(S::Primal::from_f64(0.5));
+        all
+    }
+}
+
 /// One number in the place of all.
 struct Repeated;
 
@@ -319,6 +331,7 @@ fn handles_of_any_kind() {
         check("slopes", &Behind(Slopes, layer()), count);
         check("constants", &Behind(Constants, layer()), count);
         check("backwards", &Behind(Backwards, layer()), count);
+        check("shifted", &Behind(Shifted, layer()), count);
         check("repeated", &Behind(Repeated, layer()), count);
         check(
             "slopes backwards",
