@@ -35,7 +35,7 @@ const STEPS: [Step; 12] = [
     Step { name: "benches", about: "the benches compile", when: When::Normal, check: benches },
     Step { name: "package", about: "each crate can be packaged for publishing", when: When::Normal, check: package },
     Step { name: "scratch", about: "projects outside the workspace can use single crates", when: When::Normal, check: |_| scratch::check() },
-    Step { name: "readme", about: "the README's commands work", when: When::Normal, check: |_| readme::check() },
+    Step { name: "readme", about: "the commands and figures of README and docs hold", when: When::Normal, check: |_| readme::check() },
     Step { name: "sanitize", about: "unsafe code runs clean under AddressSanitizer or valgrind", when: When::Full, check: sanitize::check },
 ];
 

@@ -1,4 +1,4 @@
-//! The parts of Markdown that the checks look at: fenced blocks and links.
+//! The parts of Markdown that the checks look at: fenced blocks, tables and links.
 
 /// A fenced block of code.
 #[derive(Debug, PartialEq)]
@@ -38,6 +38,50 @@ pub(crate) fn blocks(text: &str) -> Vec<Block> {
         before = line;
     }
     blocks
+}
+
+/// A table.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Table {
+    /// The titles of its columns.
+    pub(crate) header: Vec<String>,
+    /// Its rows, each with its line counted from one.
+    pub(crate) rows: Vec<(usize, Vec<String>)>,
+    /// The line before it.
+    pub(crate) before: String,
+}
+
+/// The tables of a text outside fenced blocks, in order.
+pub(crate) fn tables(text: &str) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    let (mut fenced, mut within, mut before) = (false, false, "");
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        fenced ^= line.starts_with(FENCE);
+        let is_row = !fenced && line.starts_with('|');
+        match tables.last_mut().filter(|_| within && is_row) {
+            Some(_) if is_rule(line) => {}
+            Some(table) => table.rows.push((index + 1, cells(line))),
+            None if is_row => tables.push(Table {
+                header: cells(line),
+                rows: Vec::new(),
+                before: before.to_owned(),
+            }),
+            None => {}
+        }
+        (within, before) = (is_row, line);
+    }
+    tables
+}
+
+/// Whether a row is the line between header and body.
+fn is_rule(row: &str) -> bool {
+    row.chars().all(|letter| "|-: ".contains(letter))
+}
+
+fn cells(row: &str) -> Vec<String> {
+    let row = row.trim_start_matches('|').trim_end_matches('|');
+    row.split('|').map(|cell| cell.trim().to_owned()).collect()
 }
 
 /// The targets of the links and images outside fenced blocks and code spans, each with its line counted from one.
@@ -102,6 +146,24 @@ mod tests {
                 found[1].before.as_str()
             ),
             (9, "text", "")
+        );
+    }
+
+    #[test]
+    fn tables_carry_their_surroundings() {
+        let text = "<!-- mark -->\n| a | b |\n|---|--:|\n| `1` | 2 |\n| 3 | 4 |\n\n```\n| no |\n```\n| c |\n|---|\n";
+        let found = tables(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].before, "<!-- mark -->");
+        assert_eq!(found[0].header, ["a", "b"]);
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        assert_eq!(
+            found[0].rows,
+            [(4, row(["`1`", "2"])), (5, row(["3", "4"]))]
+        );
+        assert_eq!(
+            (found[1].header.as_slice(), found[1].rows.len()),
+            (&["c".to_owned()][..], 0)
         );
     }
 

@@ -1,47 +1,78 @@
-//! The README's commands: those marked for it are run, all others are at least checked for commands that do not exist.
+//! The commands on the pages for users: those marked for it are run, all others are checked for what does not exist.
 //!
 //! A block is marked by the line `<!-- ci -->` directly before its opening fence. Its lines are run one by one from the root
-//! of the repository, with or without a leading `$ `.
+//! of the repository, with or without a leading `$ `. Of the other commands in `sh` blocks, those of `cargo xtask` must exist, and those of
+//! `burtorch-gpt` must be understood by it, flags and values included, although they are not carried out.
 
 use crate::arguments::COMMANDS;
+use crate::info_tables;
 use crate::markdown::{Block, blocks};
 use crate::process::{program, root, run};
+use crate::product::Product;
 use anyhow::{Context, Result, bail, ensure};
 
+/// The pages, from the root of the repository.
+const PAGES: [&str; 4] = [
+    "README.md",
+    "docs/guide.md",
+    "docs/sizes.md",
+    "docs/gallery.md",
+];
 const MARK: &str = "<!-- ci -->";
 const XTASK: &str = "cargo xtask ";
 
-/// Checks and runs the commands of README.md.
+/// A command of a page: its line, its text, and whether it is to be run.
+#[derive(Debug, PartialEq)]
+struct Command {
+    line: usize,
+    text: String,
+    marked: bool,
+}
+
+/// Checks the pages, and runs what is marked on them.
 pub(crate) fn check() -> Result<()> {
-    let text =
-        std::fs::read_to_string(root().join("README.md")).context("cannot read README.md")?;
-    let commands = commands(&text)?;
-    if commands.is_empty() {
-        println!("README.md marks no block with {MARK}: nothing to run");
-    }
-    for (line, command) in commands {
-        run(&mut program("sh", &["-c", &command])).with_context(|| format!("README.md:{line}"))?;
+    let product = Product::build()?;
+    for page in PAGES {
+        check_page(page, &product)?;
     }
     Ok(())
 }
 
-/// The commands to run, each with its line; an error if any block names a command of ours that does not exist.
-fn commands(text: &str) -> Result<Vec<(usize, String)>> {
-    let mut marked = Vec::new();
+fn check_page(page: &str, product: &Product) -> Result<()> {
+    let text = std::fs::read_to_string(root().join(page))
+        .with_context(|| format!("cannot read {page}"))?;
+    let commands = commands(&text).with_context(|| page.to_owned())?;
+    for command in &commands {
+        let place = || format!("{page}:{}", command.line);
+        product.understands(&command.text).with_context(place)?;
+    }
+    let rows = info_tables::check(page, &text, product)?;
+    println!(
+        "{page}: {} commands are understood, {rows} rows are those of info",
+        commands.len()
+    );
+    for Command { line, text, .. } in commands.iter().filter(|command| command.marked) {
+        run(&mut program("sh", &["-c", text])).with_context(|| format!("{page}:{line}"))?;
+    }
+    Ok(())
+}
+
+/// The commands of the `sh` blocks; an error if one of `cargo xtask` does not exist.
+fn commands(text: &str) -> Result<Vec<Command>> {
+    let mut found = Vec::new();
     for block in blocks(text).iter().filter(|block| block.language == "sh") {
-        for (line, command) in commands_of_block(block) {
-            check_command(&command).with_context(|| format!("README.md:{line}"))?;
-            if block.before == MARK {
-                // The README describes the CI that runs it: without this, one would start the other for ever.
-                ensure!(
-                    !command.contains("xtask ci"),
-                    "README.md:{line}: the CI cannot run itself"
-                );
-                marked.push((line, command));
-            }
+        for (line, text) in commands_of_block(block) {
+            check_command(&text).with_context(|| format!("line {line}"))?;
+            let marked = block.before == MARK;
+            // The README describes the CI that runs it: without this, one would start the other for ever.
+            ensure!(
+                !(marked && text.contains("xtask ci")),
+                "line {line}: the CI cannot run itself"
+            );
+            found.push(Command { line, text, marked });
         }
     }
-    Ok(marked)
+    Ok(found)
 }
 
 /// The commands of a block, each with its line; a line that ends in a backslash goes on in the next.
@@ -83,7 +114,16 @@ mod tests {
     #[test]
     fn marked_blocks_are_run_line_by_line() {
         let text = "<!-- ci -->\n```sh\n# a note\n$ one --flag\n\ntwo \\\n  --more\n```\n\n```sh\nthree\n```\n";
-        let expected = [(4, "one --flag".to_owned()), (6, "two --more".to_owned())];
+        let command = |line, text: &str, marked| Command {
+            line,
+            text: text.to_owned(),
+            marked,
+        };
+        let expected = [
+            command(4, "one --flag", true),
+            command(6, "two --more", true),
+            command(11, "three", false),
+        ];
         assert_eq!(commands(text).expect("all is well"), expected);
     }
 
@@ -100,7 +140,7 @@ mod tests {
         let error = commands("\n```sh\n$ cargo xtask bake\n```\n").expect_err("there is none");
         assert_eq!(
             format!("{error:#}"),
-            "README.md:3: `cargo xtask` has no command `bake`"
+            "line 3: `cargo xtask` has no command `bake`"
         );
         assert!(commands("```sh\ncargo xtask sizes && cargo xtask ci --quick\n```\n").is_ok());
     }
@@ -108,5 +148,12 @@ mod tests {
     #[test]
     fn the_ci_does_not_run_itself() {
         assert!(commands("<!-- ci -->\n```sh\ncargo xtask ci --quick\n```\n").is_err());
+    }
+
+    #[test]
+    fn every_page_is_there() {
+        for page in PAGES {
+            assert!(root().join(page).is_file(), "{page}");
+        }
     }
 }

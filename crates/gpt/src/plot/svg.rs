@@ -118,8 +118,9 @@ fn chart<'a>(
         .configure_mesh()
         .x_desc("step")
         .x_label_formatter(&|step| format!("{step:.0}"))
-        .y_label_formatter(&|value| label(*value))
-        .light_line_style(BLACK.mix(0.04))
+        .y_label_formatter(&|value| label(*value, values.1 - values.0))
+        // Finer lines than those with numbers would be hardly seen, and most of the file.
+        .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.12))
         .draw()?;
     for curve in curves {
@@ -145,9 +146,10 @@ fn chart<'a>(
     Ok(())
 }
 
-/// A number at an axis: a small or large one with its power of ten.
-fn label(value: f64) -> String {
+/// A number at an axis of some length: a small or large one with its power of ten. The numbers are sums of steps, so that 0 is seldom met exactly.
+fn label(value: f64, length: f64) -> String {
     match value.abs() {
+        size if size < length * 1e-9 => "0".into(),
         size if (0.01..1e4).contains(&size) => format!("{value:.2}"),
         0.0 => "0".into(),
         _ => format!("{value:.1e}"),
@@ -194,7 +196,14 @@ mod tests {
 
     #[test]
     fn axes_are_short() {
-        let labels = [0.0, 1e-3, 4.1744, 25_000.0].map(label);
+        let labels = [0.0, 1e-3, 4.1744, 25_000.0].map(|value| label(value, 1.0));
         assert_eq!(labels, ["0", "1.0e-3", "4.17", "2.5e4"]);
+        assert_eq!([label(-1.4e-20, 1e-3), label(0.0, 0.0)], ["0", "0"]);
+    }
+
+    #[test]
+    fn a_picture_is_a_small_file() {
+        let text = picture(&[falling("run", 2000)]).unwrap();
+        assert!(text.len() < 50_000, "{} bytes", text.len());
     }
 }
