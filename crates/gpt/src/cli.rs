@@ -126,7 +126,7 @@ pub struct GenerateArgs {
     /// End a text where the model writes this, which is left out; may be given several times
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub stop: Vec<String>,
-    /// Number of texts to write; 0 only looks whether the model can be read
+    /// Number of texts to write, each of several behind a line with its number; 0 only looks whether the model can be read
     #[arg(long, value_name = "N", value_parser = whole::<usize>, allow_negative_numbers = true, default_value_t = 1)]
     pub samples: usize,
     /// Seed of the draws; the same seed gives the same texts

@@ -101,7 +101,7 @@ pub struct Config {
     pub grad_clip: f64,
     /// Steps between two evaluations and saved states.
     pub eval_every: u64,
-    /// Batches per evaluation on the way.
+    /// Batches per evaluation, the same ones each time.
     pub eval_batches: u64,
     /// Steps between two samples on the way, 0 for none.
     pub sample_every: u64,

@@ -17,8 +17,27 @@ pub(crate) struct Progress {
     steps: u64,
     first: u64,
     start: Instant,
-    /// Tokens and seconds since the last line.
-    recent: (f64, f64),
+    recent: Recent,
+}
+
+/// What the steps since the last line come to.
+#[derive(Default)]
+struct Recent {
+    steps: f64,
+    /// Sum of the steps' losses.
+    losses: f64,
+    tokens: f64,
+    seconds: f64,
+}
+
+impl Recent {
+    fn add(&mut self, line: &Line) {
+        let seconds = line.ms / 1e3;
+        self.steps += 1.0;
+        self.losses += line.loss;
+        self.tokens += line.tokens_per_s * seconds;
+        self.seconds += seconds;
+    }
 }
 
 impl Progress {
@@ -31,27 +50,24 @@ impl Progress {
             steps,
             first: made,
             start: Instant::now(),
-            recent: (0.0, 0.0),
+            recent: Recent::default(),
         }
     }
 
     /// Shows a step, if it is time to.
     pub(crate) fn show(&mut self, line: &Line) {
-        let seconds = line.ms / 1e3;
-        self.recent = (
-            self.recent.0 + line.tokens_per_s * seconds,
-            self.recent.1 + seconds,
-        );
+        self.recent.add(line);
         let evaluated = line.val_loss.is_some();
         if let Some(bar) = &self.bar {
             bar.set_position(line.step);
-            bar.set_message(format!("loss {:.4}, lr {:.2e}", line.loss, line.lr));
+            bar.set_message(self.describe(line));
         }
         let stride = (self.steps / LINES).max(1);
         let due = line.step == self.first + 1 || line.step.is_multiple_of(stride);
         if evaluated || (due && self.bar.is_none()) {
-            self.note(&self.describe(line));
-            self.recent = (0.0, 0.0);
+            let (step, steps) = (grouped(line.step), grouped(self.steps));
+            self.note(&format!("step {step}/{steps}  {}", self.describe(line)));
+            self.recent = Recent::default();
         }
         if let Some(sample) = &line.sample {
             self.note(&format!(
@@ -77,6 +93,7 @@ impl Progress {
         }
     }
 
+    /// The mean loss since the last line and what else there is to say behind a step.
     fn describe(&self, line: &Line) -> String {
         let validation = line
             .val_loss
@@ -90,13 +107,15 @@ impl Progress {
         } else {
             String::new()
         };
-        let speed = grouped((self.recent.0 / self.recent.1) as u64);
-        let Line { step, loss, lr, .. } = line;
-        format!(
-            "step {}/{}  loss {loss:.4}{validation}  lr {lr:.2e}  {speed} tokens/s{left}",
-            grouped(*step),
-            grouped(self.steps)
-        )
+        let Recent {
+            steps,
+            losses,
+            tokens,
+            seconds,
+        } = self.recent;
+        let (loss, speed) = (losses / steps, grouped((tokens / seconds) as u64));
+        let lr = line.lr;
+        format!("loss {loss:.4}{validation}  lr {lr:.2e}  {speed} tokens/s{left}")
     }
 }
 
@@ -106,12 +125,11 @@ pub(crate) fn note(text: &str) {
 }
 
 fn bar(made: u64, steps: u64) -> ProgressBar {
-    let template = "{bar:30} {human_pos}/{human_len} steps, {eta} left, {msg}";
+    let template = "{bar:24} {human_pos}/{human_len}  {wide_msg}";
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(steps).with_style(style);
     bar.set_position(made);
-    bar.reset_eta();
     bar
 }
 
@@ -126,11 +144,16 @@ mod tests {
             steps: 2000,
             first: 0,
             start: Instant::now(),
-            recent: (768_000.0, 2.0),
+            recent: Recent {
+                steps: 4.0,
+                losses: 5.0,
+                tokens: 768_000.0,
+                seconds: 2.0,
+            },
         };
         let line = Line {
             step: 2000,
-            loss: 1.25,
+            loss: 2.0,
             lr: 1e-4,
             grad_norm: 0.5,
             tokens_per_s: 1.0,
@@ -138,8 +161,8 @@ mod tests {
             val_loss: Some(1.5),
             sample: None,
         };
-        let expected =
-            "step 2,000/2,000  loss 1.2500  val loss 1.5000  lr 1.00e-4  384,000 tokens/s";
+        // The mean of the steps, not the loss of the last.
+        let expected = "loss 1.2500  val loss 1.5000  lr 1.00e-4  384,000 tokens/s";
         assert_eq!(progress.describe(&line), expected);
         let middle = Line {
             step: 1000,

@@ -50,7 +50,6 @@ pub struct Session<W> {
     trainer: Trainer<W>,
     metrics: Metrics,
     last_losses: VecDeque<f64>,
-    last_val_loss: Option<f64>,
     best: Best,
     /// The step of the state in the folder.
     saved: u64,
@@ -198,7 +197,6 @@ impl<W: Workspace<f32>> Session<W> {
                 trainer,
                 metrics,
                 last_losses: VecDeque::new(),
-                last_val_loss: None,
                 best: Best::default(),
                 saved: 0,
                 stepping: (0.0, 0),
@@ -257,7 +255,6 @@ impl<W: Workspace<f32>> Session<W> {
             trainer,
             metrics,
             last_losses: lines[skipped..].iter().map(|line| line.loss).collect(),
-            last_val_loss: lines.last().and_then(|line| line.val_loss),
             best: Best::of(&lines),
             stepping: (0.0, 0),
             _lock: lock,
@@ -348,7 +345,6 @@ impl<W: Workspace<f32>> Session<W> {
                 None
             },
         };
-        self.last_val_loss = line.val_loss;
         if let Some(loss) = line.val_loss {
             self.best.note(line.step, loss);
         }
@@ -369,7 +365,8 @@ impl<W: Workspace<f32>> Session<W> {
 
     /// The validation loss, which must be a number: else the weights are ruined, and the state saved before is worth more.
     fn finite_validation(&mut self) -> Result<f64, Error> {
-        let loss = self.validate()?;
+        let choice = (self.config.eval_batches as usize).saturating_mul(self.config.batch_size);
+        let loss = self.validate(choice)?;
         if loss.is_finite() {
             return Ok(loss);
         }
@@ -381,12 +378,9 @@ impl<W: Workspace<f32>> Session<W> {
         })
     }
 
-    /// Mean loss on the validation part, in nats per token: a fixed, evenly spread choice of windows, and at the end all.
-    fn validate(&mut self) -> Result<f64, Error> {
-        let most = match self.is_finished() {
-            true => usize::MAX,
-            false => (self.config.eval_batches as usize).saturating_mul(self.config.batch_size),
-        };
+    /// Mean loss on the validation part, in nats per token: on all of its windows, or on so many of them, evenly spread. It is the same
+    /// choice every time, so that losses can be compared.
+    fn validate(&mut self, most: usize) -> Result<f64, Error> {
         let windows = Spread::new(self.corpus.validation(), self.config.block_size, most)?;
         self.trainer.evaluate(windows)
     }
@@ -460,10 +454,7 @@ impl<W: Workspace<f32>> Session<W> {
     ///
     /// What the engine or the operating system refuse.
     pub fn summary(&mut self) -> Result<(Summary, String), Error> {
-        let val_loss = match self.last_val_loss {
-            Some(val_loss) if self.is_finished() => val_loss,
-            _ => self.validate()?,
-        };
+        let val_loss = self.validate(usize::MAX)?;
         let sample = self.sample()?;
         let (seconds, steps) = self.stepping;
         let per_step = (steps > 0).then(|| seconds / steps as f64);
@@ -626,11 +617,9 @@ mod tests {
             .map(|step| (step % 5 == 0, step % 4 == 0))
             .collect();
         assert_eq!(marks, expected);
-        assert_eq!(
-            lines[9].val_loss,
-            Some(summary.val_loss),
-            "the last one is over the whole part"
-        );
+        // The last evaluation takes the windows that all take, the summary the whole part.
+        assert_eq!(lines[9].val_loss, session.validate(2 * 4).ok());
+        assert_ne!(lines[9].val_loss, Some(summary.val_loss));
         let loaded = checkpoint::load_model(&run.model()).unwrap();
         assert_eq!(
             (loaded.step, &loaded.params),

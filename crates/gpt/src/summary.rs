@@ -21,7 +21,7 @@ pub struct Summary {
     pub guessing_loss: f64,
     /// The step with the lowest validation loss of all evaluations, whose model is `best.safetensors`; none without an evaluation.
     pub best_step: Option<u64>,
-    /// That loss; nats per token.
+    /// That loss, on the windows that every evaluation takes; nats per token.
     pub best_val_loss: Option<f64>,
     /// Mean time of the steps this process made, in milliseconds; none if it made none.
     pub ms_per_step: Option<f64>,
@@ -78,7 +78,8 @@ impl Summary {
     fn best(&self) -> String {
         match (self.best_step, self.best_val_loss) {
             (Some(step), Some(loss)) if step != self.steps => format!(
-                "lowest           {loss:.4} behind step {}: that model is kept too, for generate and eval with --best\n",
+                "lowest           {loss:.4} behind step {}, on the windows of every evaluation: that model is kept too, for generate and eval with \
+                 --best\n",
                 grouped(step)
             ),
             _ => String::new(),

@@ -28,7 +28,7 @@ pub(crate) fn megabytes(bytes: f64) -> String {
 /// A learning rate in as few characters as tell it.
 pub(crate) fn rate(rate: f64) -> String {
     match rate {
-        0.0 => "0".into(),
+        0.0 | 0.01..1e6 => rate.to_string(),
         rate => format!("{rate:e}"),
     }
 }
@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn rates_are_short() {
-        assert_eq!([0.0, 3e-4].map(rate), ["0", "3e-4"]);
+        let texts = [0.0, 3e-4, 0.05, 10.0, 1e7].map(rate);
+        assert_eq!(texts, ["0", "3e-4", "0.05", "10", "1e7"]);
     }
 
     #[test]

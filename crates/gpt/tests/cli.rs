@@ -212,10 +212,17 @@ fn train_generate_eval() {
     assert_eq!(losses(&desk.path("runs/small-1")).len(), 30);
 
     let text = desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2");
-    assert!(text.starts_with("The") && text.ends_with('\n'), "{text}");
-    let characters: Vec<char> = text.chars().collect();
-    assert_eq!(characters.len(), 2 * (3 + 20 + 1) + 1, "{text}"); // a line end behind each, an empty line between
-    assert_ne!(characters[..24], characters[25..]);
+    let samples = text
+        .strip_prefix("--- sample 1 ---\n")
+        .and_then(|text| text.strip_suffix('\n'));
+    let (first, second) = samples
+        .and_then(|text| text.split_once("\n--- sample 2 ---\n"))
+        .expect(&text);
+    for sample in [first, second] {
+        assert!(sample.starts_with("The"), "{text}");
+        assert_eq!(sample.chars().count(), 3 + 20, "{text}");
+    }
+    assert_ne!(first, second);
     assert_eq!(
         desk.done("generate --model runs/small-1 --prompt The --tokens 20 --samples 2"),
         text
@@ -461,6 +468,7 @@ fn ctrl_c_saves_the_run_and_says_how_to_go_on() {
     let last = message.trim_end().lines().last().unwrap();
     assert!(last.starts_with("stopped behind step "), "{message}");
     assert!(last.ends_with("train --out broken --resume"), "{message}");
+    assert!(desk.path("broken/curve.svg").is_file());
     let made = losses(&desk.path("broken")).len();
     assert!((1..4000).contains(&made), "{made} steps");
     assert!(
@@ -481,6 +489,21 @@ fn grouped(number: usize) -> String {
         (0, rest) => rest.to_string(),
         (thousands, rest) => format!("{thousands},{rest:03}"),
     }
+}
+
+#[test]
+fn a_run_that_learns_nothing_is_told_so() {
+    let desk = Desk::new();
+    let notes = |rate: &str, out: &str| {
+        let settings = format!("train {TINY} --steps 60 --eval-every 10 --lr {rate} --out {out}");
+        let output = desk.command(&settings).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let (wild, tame) = (notes("10", "wild"), notes("0.01", "tame"));
+    let note = "no better than guessing";
+    assert_eq!(wild.matches(note).count(), 1, "{wild}");
+    assert!(wild.contains("--lr") && !tame.contains(note), "{tame}");
 }
 
 #[test]

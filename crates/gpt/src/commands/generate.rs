@@ -57,7 +57,8 @@ enum Ended {
     Interrupt,
 }
 
-/// Writes the prompt and what the model makes of it to standard output, as it comes; samples are set apart by an empty line.
+/// Writes the prompt and what the model makes of it to standard output, as it comes; each of several samples
+/// has a line with its number before it.
 ///
 /// # Errors
 ///
@@ -86,8 +87,8 @@ pub fn run(args: &GenerateArgs) -> Result<(), Error> {
         let seed = seed.wrapping_add(number as u64);
         let generator = Generator::new(&mut decoder, &prompt, sampling, seed)?;
         let generator = generator.with_stride(args.stride)?;
-        if number > 0 {
-            show("\n")?;
+        if args.samples > 1 {
+            show(&format!("--- sample {} ---\n", number + 1))?;
         }
         show(&text)?;
         let mut generator = generator.with_cache(!args.no_cache);

@@ -13,7 +13,7 @@ use crate::cli::TrainArgs;
 use crate::config::EngineKind;
 use crate::interrupt;
 use crate::plan::Plan;
-use crate::plot::terminal;
+use crate::plot::{Curves, terminal};
 use crate::progress::{Progress, note};
 use crate::run_directory::{RUNS, RunDirectory};
 use crate::session::Session;
@@ -70,10 +70,14 @@ fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), E
     );
     let ended = advance(&mut session, &mut progress);
     progress.finish();
-    ended?;
+    if let Err(error) = ended {
+        if matches!(error, Error::Stopped { .. }) {
+            draw(&session)?;
+        }
+        return Err(error);
+    }
     let (summary, sample) = session.summary()?;
-    let curves = plot::read(session.directory())?;
-    plot::write(std::slice::from_ref(&curves), &session.directory().curve())?;
+    let curves = draw(&session)?;
     if stderr().is_terminal() {
         note(&terminal::losses(&curves));
     }
@@ -86,16 +90,30 @@ fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), E
     }
 }
 
+/// Draws the run so far into its folder.
+fn draw<W: Workspace<f32>>(session: &Session<W>) -> Result<Curves, Error> {
+    let curves = plot::read(session.directory())?;
+    plot::write(std::slice::from_ref(&curves), &session.directory().curve())?;
+    Ok(curves)
+}
+
 /// Makes the steps that are left, unless the user ends the run before, which saves its state.
 fn advance<W: Workspace<f32>>(
     session: &mut Session<W>,
     progress: &mut Progress,
 ) -> Result<(), Error> {
+    let mut warned = false;
     while !session.is_finished() {
         let line = session.advance()?;
         progress.show(&line);
         if line.val_loss.is_some() && session.best().since() == PATIENCE {
             progress.note(&overfitting(session.best()));
+        }
+        let guessing = session.guessing_loss();
+        let is_bad = |loss| loss > WILD * guessing || session.is_finished() && loss >= guessing;
+        if !warned && line.val_loss.is_some_and(is_bad) {
+            warned = true;
+            progress.note(NO_BETTER_THAN_GUESSING);
         }
         if interrupt::requested() && !session.is_finished() {
             session.save_now()?;
@@ -108,6 +126,12 @@ fn advance<W: Workspace<f32>>(
     }
     Ok(())
 }
+
+/// A validation loss so many times that of guessing is worth a word.
+const WILD: f64 = 1.5;
+
+const NO_BETTER_THAN_GUESSING: &str = "note: the model predicts no better than guessing; most often the learning rate is too high \
+     (a lower --lr, a longer --warmup or --grad-clip 1 help), or there were too few steps";
 
 /// Evaluations without a lower validation loss that are worth a word.
 const PATIENCE: u64 = 3;
@@ -130,7 +154,7 @@ fn resuming<W: Workspace<f32>>(session: &Session<W>) -> String {
     )
 }
 
-/// What is about to be trained, on what, and what a model that learns nothing would reach.
+/// What is about to be trained, on what, how, and what a model that learns nothing would reach.
 fn introduction<W: Workspace<f32>>(session: &Session<W>) -> String {
     let config = session.config();
     let corpus = session.corpus();
@@ -138,31 +162,43 @@ fn introduction<W: Workspace<f32>>(session: &Session<W>) -> String {
         0 => String::new(),
         step => format!(", going on behind step {}", grouped(step)),
     };
-    format!(
-        "model     {} layers, {} heads, embedding {}, block {}: {} parameters\n\
-         text      {}: {} tokens to learn, {} to validate, vocabulary of {}\n\
-         training  {} steps of {} sequences, {} with rate {}{made}\n\
+    let mut text = format!(
+        "model     {} layers, {} heads, embedding {}, block {}, dropout {}: {} parameters\n\
+         text      {}: {} tokens to learn, {} to validate, vocabulary of {} ({})\n\
+         training  {} steps of {} sequences, {} at a time{made}\n\
+         optimizer {} with rate {} to {}, warm-up {}, weight decay {}, clipping {}; seed {}\n\
          guessing  {:.4} nats per token: the loss of a model that knows nothing\n\
-         run       {}\n\
-         stopping  Ctrl-C at any time saves the run (so does every evaluation, each {} steps); to go on:\n\
-         {:10}{}",
+         run       {out}, with all settings in its config.toml",
         config.layers,
         config.heads,
         config.embed,
         config.block_size,
+        config.dropout,
         grouped(session.trainer().params().len() as u64),
         session.record().data_name,
         grouped(corpus.training().len() as u64),
         grouped(corpus.validation().len() as u64),
-        session.tokenizer().size(),
+        grouped(session.tokenizer().size() as u64),
+        config.tokenizer,
         grouped(config.steps),
         grouped(config.batch_size as u64),
+        grouped(config.micro_batch as u64),
         session.trainer().optimizer().name(),
         rate(config.lr),
+        rate(config.min_lr),
+        grouped(config.warmup),
+        config.weight_decay,
+        config.grad_clip,
+        config.seed,
         session.guessing_loss(),
-        session.directory().path().display(),
-        grouped(config.eval_every),
-        "",
-        resuming(session),
-    )
+        out = session.directory().path().display(),
+    );
+    if !session.is_finished() {
+        text += &format!(
+            "\nstopping  Ctrl-C at any time saves the run; to go on:\n{:10}{}",
+            "",
+            resuming(session)
+        );
+    }
+    text
 }

@@ -105,7 +105,7 @@ pub struct Settings {
     /// Steps between two evaluations; each also saves the state [default: 250]
     #[arg(long, value_name = "STEPS", value_parser = whole::<u64>, allow_negative_numbers = true, help_heading = "Progress")]
     pub eval_every: Option<u64>,
-    /// Validation batches per evaluation; the last one takes the whole validation part [default: 20]
+    /// Validation batches per evaluation, the same ones each time; the summary at the end takes the whole validation part [default: 20]
     #[arg(long, value_name = "BATCHES", value_parser = whole::<u64>, allow_negative_numbers = true, help_heading = "Progress")]
     pub eval_batches: Option<u64>,
     /// Steps between two samples of text, 0 for one at the end only [default: 0]
