@@ -151,7 +151,7 @@ impl<T: Element> WithSimd for Forward<'_, T> {
         match (self.x.rows(), S::REGISTER_COUNT) {
             (1, _) => self.multiply::<S, 1>(simd),
             (_, 32..) => self.multiply::<S, 8>(simd),
-            _ => self.multiply::<S, 4>(simd),
+            _ => self.multiply::<S, 3>(simd),
         }
         self.add_bias();
         self.activate::<S>();

@@ -1,6 +1,6 @@
 //! Matrix products `C (+)= A · B` for all three layouts of a linear layer.
 //!
-//! B is cut into panels of up to three vectors of columns and multiplied by eight (or four) rows of A at a time, accumulated
+//! B is cut into panels of two or three vectors of columns and multiplied by several rows of A at a time, accumulated
 //! in registers: [`tile`], or [`half`] for the columns at the end that fill half of a vector. [`panel`] packs B into scratch
 //! memory of the caller's, unless its rows are read once only. A is read where it lies.
 
@@ -151,8 +151,7 @@ pub(crate) fn gemm<T: Element>(
     }
 }
 
-/// The widest panel in vectors. Eight rows times three vectors of sums, three of B and one of A fill most of 32
-/// registers; machines with 16 take four rows.
+/// The widest panel in vectors.
 pub(crate) const WIDEST: usize = 3;
 
 /// A product as [`gemm`] makes it, for callers that are compiled for a SIMD level themselves.
@@ -168,18 +167,21 @@ impl<T: Element> WithSimd for Multiply<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        // Sums, a row of B and a number of A fill most of the registers. They must not fill all: the compiler takes one more for
+        // what comes next, and a sum that has to wait in memory halves the speed (4 rows times 3 vectors in 16 registers).
         if S::REGISTER_COUNT >= 32 {
-            self.run::<S, 8>(simd);
+            self.run::<S, 3, 8, 8>(simd);
         } else {
-            self.run::<S, 4>(simd);
+            self.run::<S, 2, 6, 3>(simd);
         }
     }
 }
 
 impl<T: Element> Multiply<'_, T> {
-    /// Goes over the panels, with `R` rows of A at a time.
+    /// Goes over panels of up to `V` vectors, with `R` rows of A at a time; the last three vectors are one panel in any case, with `LAST`
+    /// rows of A at a time.
     #[inline(always)]
-    fn run<S: Simd, const R: usize>(mut self, simd: S) {
+    fn run<S: Simd, const V: usize, const R: usize, const LAST: usize>(mut self, simd: S) {
         let lanes = lanes::<T, S>();
         let columns = self.b.columns;
         let half = half::serves(columns, lanes, S::REGISTER_COUNT);
@@ -191,11 +193,14 @@ impl<T: Element> Multiply<'_, T> {
         };
         let mut column = 0;
         while column < end {
-            let vectors = (end - column).div_ceil(lanes).min(WIDEST);
+            let vectors = match (end - column).div_ceil(lanes) {
+                3 => 3,
+                left => left.min(V),
+            };
             match vectors {
                 1 => self.panel::<S, R, 1>(simd, column),
                 2 => self.panel::<S, R, 2>(simd, column),
-                _ => self.panel::<S, R, 3>(simd, column),
+                _ => self.panel::<S, LAST, 3>(simd, column),
             }
             column += vectors * lanes;
         }
