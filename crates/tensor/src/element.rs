@@ -124,11 +124,13 @@ pub trait KernelElement: Float + Pod {
     #[must_use]
     fn exp_fast<S: Simd>(self) -> Self;
 
-    /// `(gelu(x), gelu′(x))` for `gelu(x) = x Φ(x)`, Φ the normal distribution function. f32: error below 5e-7.
+    /// `(gelu(x), gelu′(x))` for `gelu(x) = x Φ(x)`, Φ the normal distribution function. f32: error of the value below 5e-7 (1 + |x|), of
+    /// the slope below 1e-6.
     #[must_use]
     fn gelu_with_slope<S: Simd>(self) -> (Self, Self);
 
-    /// `(gelu(x), gelu′(x))` for the tanh form, `x σ(2√(2/π)(x + 0.044715 x³))`. f32: error below 2e-6.
+    /// `(gelu(x), gelu′(x))` for the tanh form, `x σ(2√(2/π)(x + 0.044715 x³))`. f32: error of the value below
+    /// 5e-7 (1 + |x|), of the slope below 2e-6.
     #[must_use]
     fn gelu_tanh_with_slope<S: Simd>(self) -> (Self, Self);
 }

@@ -25,7 +25,7 @@ impl Shape {
     /// A shape with the given dimensions.
     ///
     /// # Errors
-    /// [`Error::Shape`] for more than [`Shape::MAX_RANK`] dimensions, a zero, or a product above `isize::MAX`.
+    /// [`Error::Shape`] for more than [`Shape::MAX_RANK`] dimensions, a zero, or a product above `isize::MAX / 16`.
     pub fn new(dims: &[usize]) -> Result<Shape> {
         let fail = |reason| {
             Err(Error::Shape {

@@ -30,6 +30,7 @@ on_both_engines! {
     the_search_names_the_op_backward,
     the_search_refuses_numbers_it_was_handed,
     masks_depend_on_the_key_of_the_pass,
+    a_tensor_may_be_several_inputs_of_an_op,
     passes_add_up_and_see_what_the_optimizer_changed,
     a_workspace_serves_stores_of_any_layout,
 }
@@ -61,6 +62,45 @@ fn f16_each_backward_adds_its_own_gradient<W: Workspace<f64>>() -> Result<()> {
     pass.backward(square, &[1.0], &mut gradient)?;
     pass.backward(x, &[0.5], &mut gradient)?;
     assert_eq!(gradient, [1.0 + 108.0 + 108.0 + 6.0 + 0.5]);
+    Ok(())
+}
+
+/// A row normalised, with the row itself as the bias; and as the gain too.
+fn a_tensor_may_be_several_inputs_of_an_op<W: Workspace<f64>>() -> Result<()> {
+    let (row, seed, norm) = (
+        [0.3, -0.7, 2.0],
+        [1.0, 2.0, -4.0],
+        ops::LayerNorm { epsilon: 1e-5 },
+    );
+    let mut params = params(&row)?;
+    params.add("gain", Shape::new(&[3])?, &row)?;
+    params.add("bias", Shape::new(&[3])?, &row)?;
+    let ids: Vec<_> = params.ids().collect();
+    let mut workspace = W::default();
+    let mut gradient = |inputs: [usize; 3]| -> Result<Vec<f64>> {
+        let mut gradient = vec![0.0; 9];
+        let mut pass = workspace.bind(&params, Context::default());
+        let mut x = Vec::new();
+        for input in inputs {
+            x.push(pass.param(ids[input])?);
+        }
+        let y = pass.apply(norm, [x[0], x[1], x[2]])?;
+        pass.backward(y, &seed, &mut gradient)?;
+        Ok(gradient)
+    };
+    let apart = gradient([0, 1, 2])?;
+    for inputs in [[0, 1, 0], [0, 0, 2], [0, 1, 1], [0, 0, 0]] {
+        let mut expected = [0.0; 9];
+        for (own, &input) in inputs.iter().enumerate() {
+            (0..3).for_each(|i| expected[3 * input + i] += apart[3 * own + i]);
+        }
+        let found = gradient(inputs)?;
+        let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+        assert!(
+            found.iter().zip(&expected).all(near),
+            "{inputs:?}: {found:?}"
+        );
+    }
     Ok(())
 }
 

@@ -88,66 +88,87 @@ pub(crate) fn gelu_tanh<T: Element, S: Simd>(x: T) -> (T, T) {
 mod tests {
     use burtorch_core::Scalar;
 
-    use super::*;
+    use crate::kernels::dispatch::kernel;
+    use crate::kernels::dispatch::levels::at_every_level;
+    use crate::kernels::elementwise::{Curve, Gelu, GeluTanh, map_leaving_slope};
 
-    type Portable = pulp::Scalar;
+    kernel! {
+        fn exponentials<'a, T>(x: &'a [T], y: &'a mut [T]) {
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = x.exp_fast::<S>();
+            }
+        }
+    }
+
+    fn exp_each(x: &[f32]) -> Vec<f32> {
+        let mut y = vec![f32::NAN; x.len()];
+        exponentials(x, &mut y);
+        y
+    }
+
+    /// Values and slopes.
+    fn curve<C: Curve<f32> + 'static>(x: &[f32]) -> [Vec<f32>; 2] {
+        let (mut y, mut slopes) = (vec![f32::NAN; x.len()], x.to_vec());
+        map_leaving_slope::<f32, C>(&mut slopes, &mut y);
+        [y, slopes]
+    }
+
+    /// Numbers from the one to the other.
+    fn steps(from: f32, to: f32, step: f32) -> Vec<f32> {
+        let count = ((to - from) / step) as usize;
+        (0..=count).map(|i| from + i as f32 * step).collect()
+    }
 
     #[test]
     fn exp_is_right_over_its_whole_range() {
-        let mut x = -86.9f32;
-        while x < 88.7 {
-            let (found, expected) = (exp::<Portable>(x) as f64, (x as f64).exp());
-            assert!(
-                (found / expected - 1.0).abs() < 2e-7,
-                "exp({x}) = {found}, expected {expected}"
-            );
-            x += 0.0137;
-        }
-        assert_eq!(exp::<Portable>(0.0), 1.0);
-        assert_eq!(exp::<Portable>(f32::NEG_INFINITY), 0.0);
-        assert_eq!(exp::<Portable>(-1e4), 0.0);
-        assert_eq!(exp::<Portable>(100.0), f32::INFINITY);
-        assert_eq!(exp::<Portable>(f32::INFINITY), f32::INFINITY);
-        assert!(exp::<Portable>(f32::NAN).is_nan());
+        at_every_level(|| {
+            let x = steps(-86.9, 88.72, 0.0137);
+            for (x, found) in x.iter().zip(exp_each(&x)) {
+                let expected = f64::from(*x).exp();
+                assert!(
+                    (f64::from(found) / expected - 1.0).abs() < 2e-7,
+                    "exp({x}) = {found}, expected {expected}"
+                );
+            }
+            let infinity = f32::INFINITY;
+            let y = exp_each(&[0.0, -infinity, -1e4, 100.0, infinity, f32::NAN]);
+            assert_eq!(y[..5], [1.0, 0.0, 0.0, infinity, infinity]);
+            assert!(y[5].is_nan());
+        });
     }
 
     fn slope_by_differences(f: fn(f64) -> f64, x: f64) -> f64 {
         (f(x + 1e-5) - f(x - 1e-5)) / 2e-5
     }
 
+    /// That a curve is `f` and its slope, this near.
+    fn agrees<C: Curve<f32> + 'static>(f: fn(f64) -> f64, near: f64, slope_near: f64) {
+        let x = steps(-15.0, 15.0, 0.0173);
+        let [y, slopes] = curve::<C>(&x);
+        for ((&x, &y), &slope) in x.iter().zip(&y).zip(&slopes) {
+            let wide = f64::from(x);
+            let (off, slope_off) = (
+                f64::from(y) - f(wide),
+                f64::from(slope) - slope_by_differences(f, wide),
+            );
+            assert!(off.abs() < near * (1.0 + wide.abs()), "f({x}) = {y}");
+            assert!(slope_off.abs() < slope_near, "f'({x}) = {slope}");
+        }
+        let ends = [1e20, -1e20, f32::NEG_INFINITY, f32::NAN];
+        let [y, slopes] = curve::<C>(&ends);
+        assert_eq!((y[0], slopes[0]), (1e20, 1.0));
+        assert_eq!((y[1], slopes[1].abs(), y[2]), (0.0, 0.0, 0.0));
+        assert!(y[3].is_nan() && slopes[3].is_nan());
+    }
+
     #[test]
     fn f07_both_gelus_and_their_slopes() {
-        let mut x = -15.0f32;
-        while x < 15.0 {
-            let wide = x as f64;
-            let (y, dy) = gelu::<Portable>(x);
-            assert!(
-                (y as f64 - wide.gelu()).abs() < 5e-7 * (1.0 + wide.abs()),
-                "gelu({x}) = {y}"
-            );
-            assert!(
-                (dy as f64 - slope_by_differences(Scalar::gelu, wide)).abs() < 1e-6,
-                "gelu'({x}) = {dy}"
-            );
-            let (y, dy) = gelu_tanh::<f32, Portable>(x);
-            assert!(
-                (y as f64 - wide.gelu_tanh()).abs() < 5e-7 * (1.0 + wide.abs()),
-                "gelu_tanh({x}) = {y}"
-            );
-            assert!(
-                (dy as f64 - slope_by_differences(Scalar::gelu_tanh, wide)).abs() < 2e-6,
-                "gelu_tanh'({x}) = {dy}"
-            );
-            x += 0.0173;
-        }
-        for f in [gelu::<Portable>, gelu_tanh::<f32, Portable>] {
-            assert_eq!(f(1e20), (1e20, 1.0));
-            assert_eq!((f(-1e20).0, f(-1e20).1.abs()), (0.0, 0.0));
-            assert_eq!(f(f32::NEG_INFINITY).0, 0.0);
-            assert!(f(f32::NAN).0.is_nan() && f(f32::NAN).1.is_nan());
-        }
-        let relative = |found: f32, expected: f64| (found as f64 / expected - 1.0).abs();
-        assert!(relative(gelu::<Portable>(-5.0).0, -1.433_257_859e-6) < 1e-5);
-        assert!(relative(gelu_tanh::<f32, Portable>(-5.0).0, -2.291_796_197e-7) < 1e-4);
+        at_every_level(|| {
+            agrees::<Gelu>(Scalar::gelu, 5e-7, 1e-6);
+            agrees::<GeluTanh>(Scalar::gelu_tanh, 5e-7, 2e-6);
+            let off = |found: f32, expected: f64| (f64::from(found) / expected - 1.0).abs();
+            assert!(off(curve::<Gelu>(&[-5.0])[0][0], -1.433_257_859e-6) < 1e-5);
+            assert!(off(curve::<GeluTanh>(&[-5.0])[0][0], -2.291_796_197e-7) < 1e-4);
+        });
     }
 }

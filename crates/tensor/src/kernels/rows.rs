@@ -261,13 +261,15 @@ mod tests {
 
     #[test]
     fn column_sums_add_at_every_width_and_level() {
+        let few = (1..70).chain([127, 128, 129, 300]).map(|width| (width, 7));
+        let many = [(3, BLOCK + 5), (24, 2 * BLOCK + 1), (130, BLOCK + 1)];
         at_every_level(|| {
-            for width in (1..70).chain([127, 128, 129, 300]) {
-                let x: Vec<f32> = (0..width * 7).map(|i| (i * i % 13) as f32).collect();
+            for (width, rows) in few.clone().chain(many) {
+                let x: Vec<f32> = (0..width * rows).map(|i| (i % 13) as f32).collect();
                 let mut total = vec![1.0; width];
                 add_column_sums(&mut total, &x);
                 let plain = |j: usize| 1.0 + x.iter().skip(j).step_by(width).sum::<f32>();
-                assert!((0..width).all(|j| total[j] == plain(j)), "{width}");
+                assert!((0..width).all(|j| total[j] == plain(j)), "{rows}x{width}");
             }
         });
     }

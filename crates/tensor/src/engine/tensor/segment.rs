@@ -239,6 +239,103 @@ mod tests {
         Ok(())
     }
 
+    /// The gradient through a segment that runs again on the way back, or else as the ops it is made of.
+    fn gradient_through(
+        engine: &mut TensorEngine<f64>,
+        segment: impl Segment,
+        again: bool,
+    ) -> Result<Vec<f64>> {
+        let (params, id) = params();
+        let context = Context {
+            key: 7,
+            ..Context::default()
+        };
+        let mut gradients = vec![0.0; params.len()];
+        let mut pass = engine.bind(&params, context);
+        let x = pass.param(id)?;
+        let y = match again {
+            true => pass.recompute(segment, x)?,
+            false => segment.run(&mut pass, x)?,
+        };
+        pass.backward(y, &[1.0; 100], &mut gradients)?;
+        Ok(gradients)
+    }
+
+    #[test]
+    fn another_segment_in_the_same_place_is_the_one_that_runs() -> Result<()> {
+        let (mut plain, mut again) = (TensorEngine::new(), TensorEngine::new());
+        for times in [1, 3, 2] {
+            let segment = || Tanhs { times, fail: false };
+            let expected = gradient_through(&mut plain, segment(), false)?;
+            let found = gradient_through(&mut again, segment(), true)?;
+            assert_eq!(found, expected, "{times} times");
+        }
+        Ok(())
+    }
+
+    /// Zeros half of its input.
+    struct Dropped;
+
+    impl Segment for Dropped {
+        fn run<E: Engine>(&self, e: &mut E, x: E::Tensor) -> Result<E::Tensor> {
+            let (probability, stream) = (0.5, 1);
+            let dropout = ops::Dropout {
+                probability,
+                stream,
+            };
+            e.apply(dropout, [x])
+        }
+    }
+
+    #[test]
+    fn the_same_numbers_are_dropped_again() -> Result<()> {
+        let mut engine = TensorEngine::new();
+        let expected = gradient_through(&mut engine, Dropped, false)?;
+        assert!(expected.contains(&0.0) && expected.contains(&2.0));
+        assert_eq!(gradient_through(&mut engine, Dropped, true)?, expected);
+        Ok(())
+    }
+
+    /// So many segments, each around the next one, which is also an input of what follows it.
+    struct Nested(usize);
+
+    impl Segment for Nested {
+        fn run<E: Engine>(&self, e: &mut E, x: E::Tensor) -> Result<E::Tensor> {
+            let Some(inner) = self.0.checked_sub(1) else {
+                return Ok(x);
+            };
+            let y = e.recompute(Nested(inner), x)?;
+            let z = e.apply(ops::Tanh, [y])?;
+            e.apply(ops::Mul, [z, x])
+        }
+    }
+
+    /// [`Nested`] without segments.
+    struct Flat(usize);
+
+    impl Segment for Flat {
+        fn run<E: Engine>(&self, e: &mut E, x: E::Tensor) -> Result<E::Tensor> {
+            let mut y = x;
+            for _ in 0..self.0 {
+                let z = e.apply(ops::Tanh, [y])?;
+                y = e.apply(ops::Mul, [z, x])?;
+            }
+            Ok(y)
+        }
+    }
+
+    #[test]
+    fn segments_within_segments_run_again_too() -> Result<()> {
+        let mut engine = TensorEngine::new();
+        for depth in [1, 2, 4] {
+            let expected = gradient_through(&mut engine, Flat(depth), false)?;
+            let found = gradient_through(&mut engine, Nested(depth), true)?;
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-14;
+            assert!(found.iter().zip(&expected).all(near), "{depth} deep");
+        }
+        Ok(())
+    }
+
     #[test]
     fn a_parameter_as_the_result_gets_its_gradient_once() -> Result<()> {
         let (params, id) = params();
