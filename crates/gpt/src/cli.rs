@@ -230,7 +230,7 @@ pub struct PlotArgs {
 /// Arguments of `info`: the settings are those of `train`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nothing is trained and nothing is written; the text is read for its vocabulary. The memory is the peak_rss_mb that train reports at its end, within a tenth.\n\nExamples:\n  burtorch-gpt info --preset base                      would it fit?\n  burtorch-gpt info --preset base --micro-batch 2 --threads 1 --json\n  burtorch-gpt info --data book.txt --block-size 1024 --embed 256"
+    after_help = "Nothing is trained and nothing is written; the text is read for its vocabulary. The memory is the peak_rss_mb that train reports at its end, within a tenth.\n\nExamples:\n  burtorch-gpt info --preset base                      would it fit?\n  burtorch-gpt info --preset base --micro-batch 1 --threads 1 --json\n  burtorch-gpt info --data book.txt --block-size 1024 --embed 256"
 )]
 pub struct InfoArgs {
     /// The settings of the run.
