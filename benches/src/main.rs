@@ -39,9 +39,9 @@ const WRONG_USAGE: u8 = 2;
 const SIMD: &str = "BURTORCH_SIMD";
 
 fn main() -> ExitCode {
-    if let Some(level) = std::env::var_os(SIMD) {
-        match Level::named(&level.to_string_lossy()) {
-            Ok(level) => level.limit(),
+    if let Some(level) = std::env::var_os(SIMD).filter(|level| !level.is_empty()) {
+        match Level::named(&level.to_string_lossy()).and_then(Level::limit) {
+            Ok(()) => {}
             Err(error) => {
                 eprintln!("error: {SIMD}: {error}");
                 return ExitCode::from(WRONG_USAGE);

@@ -44,6 +44,17 @@ pub enum Error {
         available: String,
     },
 
+    /// Work was done at a SIMD level before another one was asked for.
+    #[error(
+        "the SIMD level {asked} was asked for when {used} had been used already: it belongs at the beginning of a program"
+    )]
+    SimdLevelInUse {
+        /// The level that is used.
+        used: &'static str,
+        /// The one that was asked for.
+        asked: &'static str,
+    },
+
     /// A backward pass began within another one of the same tape: the operators of its numbers call it.
     #[error("the tape is in the middle of a backward pass")]
     Busy,

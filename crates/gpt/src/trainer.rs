@@ -453,6 +453,25 @@ mod tests {
     }
 
     #[test]
+    fn the_masks_of_dropout_differ_from_piece_to_piece() {
+        let tokens = [1; 60]; // every sequence is the same
+        let config = config(|settings| {
+            settings.batch_size = Some(4);
+            settings.micro_batch = Some(1);
+            settings.dropout = Some(0.5);
+        });
+        let mut trainer = trainer(&config);
+        let values = trainer.params.values_mut();
+        values.iter_mut().for_each(|p| *p *= 10.0);
+        trainer.step(&batches(&tokens, 4, 4)).unwrap();
+        let losses = &trainer.losses;
+        for (piece, loss) in losses.iter().enumerate() {
+            assert!(!losses[..piece].contains(loss), "{losses:?}");
+        }
+        assert_eq!(losses.len(), 4);
+    }
+
+    #[test]
     fn f30_the_first_step_has_the_first_rate_of_the_schedule() {
         let config = config(|settings| {
             settings.optimizer = Some(OptimizerKind::Sgd);

@@ -101,7 +101,7 @@ pub trait Engine {
 
 /// A part of a model that can be run again: a function of one tensor, parameters and the pass's context.
 pub trait Segment: Send + 'static {
-    /// Runs it.
+    /// Runs it. It may only compute: a backward pass of its own is refused, or lost, since it is run again within one.
     ///
     /// # Errors
     /// What the ops it is made of refuse.

@@ -36,6 +36,11 @@ pub enum Error {
         /// Number of rows or classes.
         bound: usize,
     },
+    /// A [`Segment`](crate::Segment) began a backward pass.
+    #[error(
+        "a segment began a backward pass: it may only compute, since it is run again within such a pass"
+    )]
+    BackwardInSegment,
     /// The number of values does not fit the shape or buffer they are meant for.
     #[error("{what}: expected {expected} numbers, found {found}")]
     Length {

@@ -79,19 +79,48 @@ impl Level {
         }
     }
 
-    /// Makes this level the [`best`](Self::best) for whatever asks from now on, in the whole process: [`dispatch`], tapes and programs of
-    /// lanes, and the kernels of `burtorch-tensor`, whose last digits differ from level to level.
+    /// Makes this level the [`best`](Self::best) in the whole process: for [`dispatch`], tapes and programs of lanes, and the kernels of
+    /// `burtorch-tensor`, whose last digits differ from level to level.
     ///
-    /// It is for programs that time a level or test it, and belongs at their beginning. Nothing in these libraries calls it.
-    pub fn limit(self) {
-        BEST.store((self.0 as u8 + PORTABLE) | LIMIT, Ordering::Relaxed);
+    /// It is for programs that time a level or test it, and belongs at their beginning: numbers that one level has laid out for itself
+    /// mean something else to another. Nothing in these libraries calls it.
+    ///
+    /// ```standalone_crate
+    /// use burtorch_core::lanes::Level;
+    ///
+    /// Level::portable().limit()?;
+    /// assert_eq!(Level::best(), Level::portable());
+    /// for other in Level::available().skip(1) {
+    ///     assert!(other.limit().is_err());
+    /// }
+    /// # Ok::<(), burtorch_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SimdLevelInUse`] if another level has been used already.
+    pub fn limit(self) -> Result<(), Error> {
+        let relaxed = Ordering::Relaxed;
+        match BEST.compare_exchange(0, self.as_limit(), relaxed, relaxed) {
+            Err(_) if Self::best() != self => Err(Error::SimdLevelInUse {
+                used: Self::best().name(),
+                asked: self.name(),
+            }),
+            _ => Ok(()),
+        }
     }
 
-    /// What [`limit`](Self::limit) asked for, if anything.
+    /// What is noted in `BEST` when this level was asked for.
+    fn as_limit(self) -> u8 {
+        (self.0 as u8 + PORTABLE) | LIMIT
+    }
+
+    /// What [`limit`](Self::limit) asked for, if anything; from now on it asks in vain.
     #[inline(always)]
     #[must_use]
     pub fn limited() -> Option<Self> {
-        (BEST.load(Ordering::Relaxed) & LIMIT != 0).then(Self::best)
+        let best = Self::best();
+        (BEST.load(Ordering::Relaxed) & LIMIT != 0).then_some(best)
     }
 
     /// `portable`, `avx2` or `avx512`.
@@ -286,7 +315,7 @@ mod tests {
         let best = Level::best();
         assert_eq!(Some(best), Level::available().last());
         for level in Level::available() {
-            level.limit();
+            BEST.store(level.as_limit(), Ordering::Relaxed);
             assert_eq!((Level::best(), Level::limited()), (level, Some(level)));
             assert_eq!(by_tape(), expected, "{level:?}");
         }

@@ -36,6 +36,9 @@ pub(crate) fn layer_norm<S: Scalar>(
     epsilon: S::Primal,
     out: &mut Vec<S>,
 ) {
+    if x.rows() == 0 {
+        return; // There may be more columns than memory.
+    }
     let both = [Some(gains), biases].into_iter().flatten();
     if let Some(poison) = both
         .filter_map(|list| poison(x.columns(), Some(list)))
@@ -100,8 +103,9 @@ pub(crate) fn causal_attention<S: Scalar>(
 
 /// Numbers of a query, a key or a value of one head, if there are so many of each for every head and nothing is left.
 pub(crate) fn head_width(columns: usize, heads: usize) -> Option<usize> {
-    let width = columns.checked_div(3 * heads)?;
-    (width > 0 && columns.is_multiple_of(3 * heads)).then_some(width)
+    let parts = heads.checked_mul(3)?;
+    let width = columns.checked_div(parts)?;
+    (width > 0 && columns.is_multiple_of(parts)).then_some(width)
 }
 
 /// The numbers of a row as a slice, copied if need be.

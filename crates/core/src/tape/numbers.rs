@@ -67,7 +67,13 @@ impl<T: Scalar> Numbers<T> {
         // SAFETY: no other reference exists, see above.
         let list = unsafe { &mut *self.0.get() };
         let first = list.is_empty();
-        if list.len() + more >= MOST || list.try_reserve(more + usize::from(first)).is_err() {
+        let needed = more + usize::from(first);
+        if list.len() + needed > MOST {
+            return false;
+        }
+        // Twice as many as there are, but never room for one whose place has no number.
+        let room = needed.max(list.len()).min(MOST - list.len());
+        if list.try_reserve_exact(room).is_err() {
             return false;
         }
         if first {

@@ -135,6 +135,19 @@ impl Before for Slopes {
     }
 }
 
+/// The variables themselves, but for functions of them in the last rows.
+struct SlopesAtTheEnd;
+
+impl Before for SlopesAtTheEnd {
+    fn run<S: Scalar>(&self, x: &[S]) -> Vec<S> {
+        let plain = x.len() / 3;
+        let numbers = x.iter().enumerate();
+        numbers
+            .map(|(i, &x)| if i < plain { x } else { x.tanh() })
+            .collect()
+    }
+}
+
 /// Every third number is a constant, in another place of each row.
 struct Constants;
 
@@ -329,6 +342,7 @@ fn attention_of_heads() {
 fn handles_of_any_kind() {
     fn each<L: Layer>(layer: impl Fn() -> L, count: usize) {
         check("slopes", &Behind(Slopes, layer()), count);
+        check("some slopes", &Behind(SlopesAtTheEnd, layer()), count);
         check("constants", &Behind(Constants, layer()), count);
         check("backwards", &Behind(Backwards, layer()), count);
         check("shifted", &Behind(Shifted, layer()), count);
@@ -478,6 +492,17 @@ fn infinities_stay_where_they_are() {
         assert_eq!(gradients(&w), [0.0, 1.0]);
         assert_eq!(gradients(&x)[2..], [0.0, 0.0]);
 
+        // The other way round: it is a weight.
+        tape.zero_grads();
+        let (x, w) = (tape.vars(&[1.0, 2.0]), tape.vars(&[1.0, -1.0, bad, 3.0]));
+        y.clear();
+        Scalar::affine(rows(&x, 2), rows(&w, 2), None, &mut y);
+        y[0].backward().unwrap();
+        assert_eq!(
+            (gradients(&x), gradients(&w)),
+            (vec![1.0, -1.0], vec![1.0, 2.0, 0.0, 0.0])
+        );
+
         // The second position looks at the first, not the other way round.
         tape.zero_grads();
         let x = tape.vars(&[1.0, 2.0, 3.0, 1.0, bad, 3.0]);
@@ -487,6 +512,17 @@ fn infinities_stay_where_they_are() {
         assert_eq!(
             (y[0].value(), gradients(&x)),
             (3.0, vec![0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+        );
+
+        // One number of a value, and nothing asks for it.
+        tape.zero_grads();
+        let x = tape.vars(&[1.0, 2.0, 3.0, 4.0, 5.0, bad]);
+        y.clear();
+        Scalar::causal_attention(MatrixView::new(&x, 6), 1, None, &mut y);
+        y[0].backward().unwrap();
+        assert_eq!(
+            (y[0].value(), gradients(&x)),
+            (5.0, vec![0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
         );
     }
 }
@@ -563,6 +599,22 @@ fn lists_that_do_not_fit() {
     let mut plain = Vec::new();
     Scalar::causal_attention(MatrixView::new(&[1.0; 6], 6), 0, None, &mut plain);
     assert!(plain.len() == 2 && plain.iter().all(|y: &f64| y.is_nan()));
+    // No rows, each of more numbers than there is memory for.
+    plain.clear();
+    Scalar::layer_norm(
+        MatrixView::new(&[1.0; 6], usize::MAX),
+        &[1.0],
+        None,
+        1.0,
+        &mut plain,
+    );
+    assert!(plain.is_empty());
+    // Three times as many do not fit into a number.
+    for heads in [usize::MAX, usize::MAX / 3 + 1] {
+        plain.clear();
+        Scalar::causal_attention(MatrixView::new(&[1.0; 6], 6), heads, None, &mut plain);
+        assert!(plain.len() == 2 && plain.iter().all(|y: &f64| y.is_nan()));
+    }
 }
 
 fn rows<S: Copy>(numbers: &[S], width: usize) -> MatrixView<'_, S> {

@@ -172,6 +172,8 @@ pub struct TensorEngine<T> {
     /// Nodes of this pass, then left-overs of the pass before that wait for reuse.
     nodes: Vec<Node<T>>,
     used_nodes: usize,
+    /// Segments that are running, one within the other.
+    segments: usize,
     /// Memory for the nodes of a segment while it runs.
     spare_nodes: Vec<Node<T>>,
     values: Vec<T>,
@@ -193,6 +195,7 @@ impl<T: Element> TensorEngine<T> {
             bound: Vec::new(),
             nodes: Vec::new(),
             used_nodes: 0,
+            segments: 0,
             spare_nodes: Vec::new(),
             values: Vec::new(),
             used_values: 0,
@@ -453,6 +456,7 @@ impl<T: Element> Workspace<T> for TensorEngine<T> {
         self.bound.clear();
         self.bound.resize(params.entries().len(), None);
         (self.used_nodes, self.used_values, self.used_saved) = (0, 0, 0);
+        self.segments = 0;
         TensorPass {
             engine: self,
             params,
@@ -575,6 +579,9 @@ impl<'a, T: Element> Engine for TensorPass<'a, T> {
 
     fn backward(&mut self, root: TensorRef<'a>, seed: &[T], gradients: &mut [T]) -> Result<()> {
         let engine = &mut *self.engine;
+        if engine.segments > 0 {
+            return Err(Error::BackwardInSegment);
+        }
         let root = engine.slot(root)?;
         let slot = engine.slots[root];
         check_len("seed of the root", slot.shape.len(), seed.len())?;

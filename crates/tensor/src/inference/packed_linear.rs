@@ -51,7 +51,6 @@ impl<T: Element> PackedLinear<T> {
         activation: Activation,
     ) -> Result<Self> {
         let outputs = weight.len().checked_div(inputs).unwrap_or(0).max(1);
-        check_len("weight", outputs * inputs, weight.len())?;
         if inputs == 0 {
             return Err(Error::Setting {
                 op: "linear",
@@ -60,6 +59,7 @@ impl<T: Element> PackedLinear<T> {
                 found: 0.0,
             });
         }
+        check_len("weight", outputs * inputs, weight.len())?;
         if let Some(bias) = bias {
             check_len("bias", outputs, bias.len())?;
         }

@@ -47,7 +47,7 @@ impl Mask {
         }
     }
 
-    /// Whether element `i` stays.
+    /// Whether element `i` stays. Masks of more than 2³² elements repeat themselves.
     #[inline(always)]
     pub(crate) fn keeps(&self, i: usize) -> bool {
         bits(self.key, i as u32) >= self.threshold

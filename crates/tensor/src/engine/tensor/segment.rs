@@ -67,6 +67,7 @@ impl<T: Element> TensorEngine<T> {
             nodes: self.used_nodes,
         };
         self.used_nodes = 0;
+        self.segments += 1;
         let spare = std::mem::take(&mut self.spare_nodes);
         (start, std::mem::replace(&mut self.nodes, spare))
     }
@@ -80,6 +81,7 @@ impl<T: Element> TensorEngine<T> {
         self.used_values = start.values;
         self.used_saved = start.saved;
         self.used_nodes = start.nodes;
+        self.segments -= 1;
         self.spare_nodes = std::mem::replace(&mut self.nodes, nodes);
     }
 
@@ -387,6 +389,35 @@ mod tests {
         pass.backward(y, &[1.0; 100], &mut gradients)?;
         assert!(gradients.iter().all(|x| (x - 1.0).abs() < 1e-12));
         Ok(())
+    }
+
+    /// Begins a backward pass.
+    struct Backward;
+
+    impl Segment for Backward {
+        fn run<E: Engine>(&self, e: &mut E, x: E::Tensor) -> Result<E::Tensor> {
+            let y = e.apply(ops::Tanh, [x])?;
+            let mut gradients = vec![E::Elem::ZERO; 100];
+            e.backward(y, &[E::Elem::ONE; 100], &mut gradients)?;
+            Ok(y)
+        }
+    }
+
+    #[test]
+    fn a_backward_pass_within_is_refused() -> Result<()> {
+        let (params, id) = params();
+        let mut engine = TensorEngine::new();
+        let mut pass = engine.bind(&params, Context::default());
+        let x = pass.param(id)?;
+        let refused = pass.recompute(Backward, x).err();
+        assert_eq!(refused, Some(Error::BackwardInSegment));
+        // The pass goes on, and its own way back is none within a segment.
+        let once = Tanhs {
+            times: 1,
+            fail: false,
+        };
+        let y = pass.recompute(once, x)?;
+        pass.backward(y, &[1.0; 100], &mut vec![0.0; 100])
     }
 
     #[test]
