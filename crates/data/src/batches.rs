@@ -14,7 +14,7 @@ use crate::{EpochOrder, Error, RandomOrder, Windows};
 /// ```
 /// use burtorch_data::{Batches, Windows};
 ///
-/// let tokens: Vec<u32> = (0..20).collect();
+/// let tokens: Vec<u16> = (0..20).collect();
 /// let batches = Batches::shuffled(Windows::new(&tokens, 4)?, 3, 1)?;
 /// let (mut x, mut y) = ([0; 12], [0; 12]); // [batch · block]
 /// for step in 0..100 {
@@ -104,8 +104,8 @@ impl<'a> Batches<'a> {
         let rows = x.chunks_exact_mut(block).zip(y.chunks_exact_mut(block));
         for (index, (x, y)) in self.indices(step).zip(rows) {
             let (inputs, targets) = self.windows.get(index)?;
-            x.copy_from_slice(inputs);
-            y.copy_from_slice(targets);
+            inputs.copy_to(x);
+            targets.copy_to(y);
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn impossible_batches_are_refused() {
-        let windows = Windows::new(&[1, 2, 3], 1).unwrap();
+        let windows = Windows::new(&[1_u16, 2, 3], 1).unwrap();
         assert!(Batches::shuffled(windows, 0, 1).is_err());
         assert!(Batches::random(windows, 0, 1).is_err());
         assert!(epoch_batches(7, 0).is_err());
@@ -204,14 +204,14 @@ mod tests {
 
     #[test]
     fn fill_writes_the_windows_of_the_indices() {
-        let tokens: Vec<u32> = (100..140).collect();
+        let tokens: Vec<u16> = (100..140).collect();
         let batches = Batches::random(Windows::new(&tokens, 6).unwrap(), 3, 9).unwrap();
         let (mut x, mut y) = ([0; 18], [0; 18]);
         batches.fill(4, &mut x, &mut y).unwrap();
         for (row, index) in batches.indices(4).enumerate() {
             let (inputs, targets) = batches.windows().get(index).unwrap();
-            assert_eq!(&x[6 * row..6 * row + 6], inputs);
-            assert_eq!(&y[6 * row..6 * row + 6], targets);
+            assert_eq!(x[6 * row..6 * row + 6], inputs.to_vec());
+            assert_eq!(y[6 * row..6 * row + 6], targets.to_vec());
         }
     }
 

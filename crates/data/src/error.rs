@@ -162,6 +162,12 @@ pub enum Error {
         /// The size of the vocabulary.
         size: usize,
     },
+    /// There is no memory for so many more tokens.
+    #[error("expected tokens that fit in memory, found {tokens} more")]
+    NoMemory {
+        /// How many were to come in.
+        tokens: usize,
+    },
 }
 
 /// Refuses a size of zero, naming it.

@@ -5,6 +5,7 @@
 //! | job | items |
 //! |---|---|
 //! | bytes to text | [`read_text`], [`parse_text`] |
+//! | tokens of two or four bytes | [`Tokens`], [`TokenBuffer`] |
 //! | tokens in files | [`TokenWriter`], [`read_tokens`], [`MappedTokens`], [`read_token_header`] |
 //! | training and validation part | [`split`], [`split_at`], [`Split`] |
 //! | inputs and their targets | [`Windows`], [`consecutive`] |
@@ -26,6 +27,7 @@ mod seed;
 mod split;
 mod text;
 mod token_file;
+mod tokens;
 mod windows;
 mod words;
 
@@ -39,5 +41,6 @@ pub use text::{parse_text, read_text};
 pub use token_file::{
     MappedTokens, TokenHeader, TokenWriter, Width, is_token_file, read_token_header, read_tokens,
 };
+pub use tokens::{TokenBuffer, Tokens};
 pub use windows::{Windows, consecutive};
 pub use words::{Samples, Words};

@@ -1,15 +1,15 @@
 //! Training and validation part.
 
 use crate::error::at_least_one;
-use crate::{Error, Part};
+use crate::{Error, Part, Tokens};
 
 /// Two neighbouring parts of the tokens that share none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split<'a> {
     /// The leading tokens.
-    pub training: &'a [u32],
+    pub training: Tokens<'a>,
     /// The trailing tokens; empty if none were asked for.
-    pub validation: &'a [u32],
+    pub validation: Tokens<'a>,
 }
 
 /// Cuts `tokens` once, so that about `validation_fraction` of them stand behind the cut.
@@ -26,11 +26,16 @@ pub struct Split<'a> {
 /// ```
 /// let tokens: Vec<u32> = (0..100).collect();
 /// let parts = burtorch_data::split(&tokens, 0.1, 8)?;
-/// assert_eq!(parts.training, &tokens[..90]);
-/// assert_eq!(parts.validation, &tokens[90..]);
+/// assert_eq!(parts.training.to_vec(), tokens[..90]);
+/// assert_eq!(parts.validation.to_vec(), tokens[90..]);
 /// # Ok::<(), burtorch_data::Error>(())
 /// ```
-pub fn split(tokens: &[u32], validation_fraction: f64, block: usize) -> Result<Split<'_>, Error> {
+pub fn split<'a>(
+    tokens: impl Into<Tokens<'a>>,
+    validation_fraction: f64,
+    block: usize,
+) -> Result<Split<'a>, Error> {
+    let tokens = tokens.into();
     if !(0.0..1.0).contains(&validation_fraction) {
         return Err(Error::Fraction {
             fraction: validation_fraction,
@@ -41,9 +46,10 @@ pub fn split(tokens: &[u32], validation_fraction: f64, block: usize) -> Result<S
         return split_at(tokens, cut, block);
     }
     fits(Part::Training, tokens, block)?;
+    let (training, validation) = at(tokens, tokens.len())?;
     Ok(Split {
-        training: tokens,
-        validation: &[],
+        training,
+        validation,
     })
 }
 
@@ -53,19 +59,28 @@ pub fn split(tokens: &[u32], validation_fraction: f64, block: usize) -> Result<S
 ///
 /// [`Error::Zero`] for a `block` of 0; [`Error::TooShort`], naming the part, if one cannot fill a window of `block` tokens and its last
 /// target; [`Error::OutOfRange`] for a cut behind the last token.
-pub fn split_at(tokens: &[u32], cut: usize, block: usize) -> Result<Split<'_>, Error> {
-    let outside = Error::OutOfRange {
-        what: "cut",
-        index: cut,
-        count: tokens.len() + 1,
-    };
-    let (training, validation) = tokens.split_at_checked(cut).ok_or(outside)?;
+pub fn split_at<'a>(
+    tokens: impl Into<Tokens<'a>>,
+    cut: usize,
+    block: usize,
+) -> Result<Split<'a>, Error> {
+    let (training, validation) = at(tokens.into(), cut)?;
     fits(Part::Training, training, block)?;
     fits(Part::Validation, validation, block)?;
     Ok(Split {
         training,
         validation,
     })
+}
+
+/// The tokens in front of a cut, and those behind it.
+fn at(tokens: Tokens<'_>, cut: usize) -> Result<(Tokens<'_>, Tokens<'_>), Error> {
+    let outside = Error::OutOfRange {
+        what: "cut",
+        index: cut,
+        count: tokens.len() + 1,
+    };
+    tokens.split_at(cut).ok_or(outside)
 }
 
 /// How many of `length` characters or tokens are the training part if a fraction is kept for validation.
@@ -78,7 +93,7 @@ pub fn training_length(length: usize, validation_fraction: f64) -> usize {
 }
 
 /// Refuses a part that holds no window of `block` tokens with its last target.
-pub(crate) fn fits(part: Part, tokens: &[u32], block: usize) -> Result<(), Error> {
+pub(crate) fn fits(part: Part, tokens: Tokens<'_>, block: usize) -> Result<(), Error> {
     at_least_one("block size", block)?;
     let (length, needed) = (tokens.len(), block.saturating_add(1));
     if length < needed {
@@ -98,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn message(length: usize, fraction: f64, block: usize) -> String {
-        split(&vec![0; length], fraction, block)
+        split(&vec![0_u32; length], fraction, block)
             .unwrap_err()
             .to_string()
     }
@@ -117,8 +132,8 @@ mod tests {
             message(80, 0.1, 8),
             "the validation part is too short: expected at least 9 tokens, found 8"
         );
-        assert!(split(&[0; 9], 0.0, 8).is_ok());
-        assert!(split(&[0; 90], 0.1, 8).is_ok());
+        assert!(split(&[0_u32; 9], 0.0, 8).is_ok());
+        assert!(split(&[0_u32; 90], 0.1, 8).is_ok());
     }
 
     #[test]
@@ -151,7 +166,9 @@ mod tests {
     fn a_cut_is_taken_as_it_is() {
         let tokens: Vec<u32> = (0..30).collect();
         let parts = split_at(&tokens, 17, 8).unwrap();
-        assert_eq!((parts.training, parts.validation), tokens.split_at(17));
+        let (training, validation) = tokens.split_at(17);
+        assert_eq!(parts.training, Tokens::from(training));
+        assert_eq!(parts.validation, Tokens::from(validation));
         for (cut, word) in [
             (8, "training part"),
             (22, "validation part"),
@@ -167,7 +184,7 @@ mod tests {
         fn the_parts_are_the_whole(length in 0_usize..2000, fraction in 0.0..1.0, block in 1_usize..20) {
             let tokens: Vec<u32> = (0..length as u32).collect();
             if let Ok(parts) = split(&tokens, fraction, block) {
-                prop_assert_eq!([parts.training, parts.validation].concat(), &tokens[..]);
+                prop_assert!(parts.training.iter().chain(parts.validation.iter()).eq(tokens.iter().copied()));
                 let wanted = length as f64 * fraction;
                 prop_assert!((parts.validation.len() as f64 - wanted).abs() <= 1.0);
             }

@@ -15,10 +15,10 @@
 mod mapping;
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, TokenBuffer, Tokens};
 pub use mapping::MappedTokens;
 
 /// Bytes of the header.
@@ -198,57 +198,50 @@ fn open(path: &Path) -> Result<(File, TokenHeader), Error> {
     Ok((file, header))
 }
 
-/// Reads all tokens of a file, which must be below `vocabulary`. Takes four bytes of memory for each.
+/// Reads all tokens of a file, which must be below `vocabulary`, into memory. Where it can be, [`MappedTokens`] is better.
 ///
 /// # Errors
 ///
 /// As [`read_token_header`]; [`Error::TokenFile`] too if the file is of a larger vocabulary, if one of its tokens is not below `vocabulary`,
 /// or if memory does not hold them.
-pub fn read_tokens(path: impl AsRef<Path>, vocabulary: usize) -> Result<Vec<u32>, Error> {
+pub fn read_tokens(path: impl AsRef<Path>, vocabulary: usize) -> Result<TokenBuffer, Error> {
     let path = path.as_ref();
-    let (file, header) = open(path)?;
-    let wrong = |expected: String, found: String| Error::TokenFile {
-        path: path.to_owned(),
-        expected,
-        found,
-    };
+    let (mut file, header) = open(path)?;
     check_vocabulary(path, &header, vocabulary)?;
-    let mut tokens = Vec::new();
+    let mut tokens = TokenBuffer::of_width(header.width, vocabulary);
     let room = usize::try_from(header.count)
         .ok()
-        .and_then(|count| tokens.try_reserve_exact(count).ok());
-    room.ok_or_else(|| wrong("tokens that fit in memory".into(), header.count.to_string()))?;
-    let mut file = BufReader::with_capacity(CHUNK, file);
+        .and_then(|count| tokens.reserve(count).ok());
+    room.ok_or_else(|| Error::TokenFile {
+        path: path.to_owned(),
+        expected: "tokens that fit in memory".into(),
+        found: header.count.to_string(),
+    })?;
     let mut chunk = vec![0; CHUNK];
-    while (tokens.len() as u64) < header.count {
-        let left = (header.count - tokens.len() as u64) as usize;
-        let bytes = (left * header.width.bytes()).min(CHUNK);
-        let unreadable = |source| Error::Unreadable {
+    let mut part = Vec::with_capacity(CHUNK / header.width.bytes());
+    let mut read = 0;
+    while read < header.count {
+        let bytes = (header.count - read).saturating_mul(header.width.bytes() as u64);
+        let chunk = &mut chunk[..bytes.min(CHUNK as u64) as usize];
+        file.read_exact(chunk).map_err(|source| Error::Unreadable {
             path: path.to_owned(),
             source,
-        };
-        file.read_exact(&mut chunk[..bytes]).map_err(unreadable)?;
+        })?;
+        part.clear();
         match header.width {
-            Width::Two => tokens.extend(
-                chunk[..bytes]
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|&it| u32::from(u16::from_le_bytes(it))),
-            ),
-            Width::Four => tokens.extend(
-                chunk[..bytes]
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|&it| u32::from_le_bytes(it)),
-            ),
+            Width::Two => part.extend(numbers(chunk, u16::from_le_bytes).map(u32::from)),
+            Width::Four => part.extend(numbers(chunk, u32::from_le_bytes)),
         }
+        check_tokens(path, Tokens::from(&part), (read, vocabulary))?;
+        tokens.push(&part)?;
+        read += part.len() as u64;
     }
-    match token_outside(&tokens, vocabulary) {
-        None => Ok(tokens),
-        Some((expected, found)) => Err(wrong(expected, found)),
-    }
+    Ok(tokens)
+}
+
+/// The numbers of `N` bytes in a chunk.
+fn numbers<T, const N: usize>(chunk: &[u8], of: fn([u8; N]) -> T) -> impl Iterator<Item = T> {
+    chunk.as_chunks().0.iter().map(move |&bytes| of(bytes))
 }
 
 /// Refuses a file of a larger vocabulary.
@@ -263,13 +256,20 @@ fn check_vocabulary(path: &Path, header: &TokenHeader, vocabulary: usize) -> Res
     }
 }
 
-/// What was expected and found if a token is not below `vocabulary`.
-fn token_outside(tokens: &[u32], vocabulary: usize) -> Option<(String, String)> {
-    let place = tokens
-        .iter()
-        .position(|&token| token as usize >= vocabulary)?;
-    let expected = format!("tokens below {vocabulary}");
-    Some((expected, format!("{} as token {place}", tokens[place])))
+/// Refuses tokens that are not below `vocabulary`; the first of them is token `start` of the file.
+fn check_tokens(
+    path: &Path,
+    tokens: Tokens<'_>,
+    (start, vocabulary): (u64, usize),
+) -> Result<(), Error> {
+    match tokens.outside(vocabulary) {
+        None => Ok(()),
+        Some((place, token)) => Err(Error::TokenFile {
+            path: path.to_owned(),
+            expected: format!("tokens below {vocabulary}"),
+            found: format!("{token} as token {}", start + place as u64),
+        }),
+    }
 }
 
 /// Writes a token file as the tokens come, in memory that does not grow.
@@ -285,7 +285,7 @@ fn token_outside(tokens: &[u32], vocabulary: usize) -> Option<(String, String)> 
 /// writer.push(&[1, 2, 299])?;
 /// assert!(writer.push(&[300]).is_err());
 /// assert_eq!(writer.finish()?.count, 3);
-/// assert_eq!(read_tokens(&path, 300)?, [1, 2, 299]);
+/// assert_eq!(read_tokens(&path, 300)?.tokens().to_vec(), [1, 2, 299]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -355,7 +355,7 @@ impl TokenWriter {
     /// [`Error::UnknownToken`], [`Error::Unwritable`].
     pub fn push(&mut self, tokens: &[u32]) -> Result<(), Error> {
         let size = self.vocabulary;
-        if let Some(&token) = tokens.iter().find(|&&token| token as usize >= size) {
+        if let Some((_, token)) = Tokens::from(tokens).outside(size) {
             return Err(Error::UnknownToken { token, size });
         }
         let Some(file) = &mut self.file else {
@@ -425,6 +425,29 @@ mod tests {
         (folder, path)
     }
 
+    fn read(path: &Path, vocabulary: usize) -> Vec<u32> {
+        read_tokens(path, vocabulary).unwrap().tokens().to_vec()
+    }
+
+    #[test]
+    fn a_place_is_named_from_the_beginning_of_the_file() {
+        let many = CHUNK / 2 + 7;
+        let mut tokens = vec![1; many];
+        tokens.push(9);
+        let (_folder, path) = written(Width::Two, 10, &tokens);
+        assert_eq!(read(&path, 10), tokens);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[20..24].fill(0); // a file that does not tell its vocabulary
+        fs::write(&path, bytes).unwrap();
+        let expected = format!("expected tokens below 9, found 9 as token {many}");
+        let read = read_tokens(&path, 9).map(drop);
+        let mapped = MappedTokens::open(&path, 9).map(drop);
+        for refused in [read, mapped] {
+            let message = refused.unwrap_err().to_string();
+            assert!(message.ends_with(&expected), "{message}");
+        }
+    }
+
     #[test]
     fn bpe_f10_ids_that_do_not_fit_are_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -441,7 +464,7 @@ mod tests {
         assert_eq!(message, "expected tokens below 65536, found 100257");
         writer.push(&[65_535]).unwrap();
         assert_eq!(writer.finish().unwrap().count, 1);
-        assert_eq!(read_tokens(&path, 65_536).unwrap(), [65_535]);
+        assert_eq!(read(&path, 65_536), [65_535]);
         let message = read_tokens(&path, 65_535).unwrap_err().to_string();
         assert!(
             message.contains("a vocabulary of at most 65535 tokens, found 65536"),
@@ -468,7 +491,7 @@ mod tests {
                 tokenizer: None
             }
         );
-        assert_eq!(read_tokens(&path, 50_257).unwrap(), [5, 6, 50_256]);
+        assert_eq!(read(&path, 50_257), [5, 6, 50_256]);
         let message = read_tokens(&path, 50_256).unwrap_err().to_string();
         assert!(
             message.contains("expected tokens below 50256, found 50256 as token 2"),
@@ -567,7 +590,13 @@ mod tests {
                 prop_assert_eq!(read_token_header(&path).unwrap(), header);
                 prop_assert_eq!(header.tokenizer, Some([5; 32]));
                 prop_assert!(is_token_file(&path));
-                prop_assert_eq!(read_tokens(&path, most as usize).unwrap(), tokens);
+                for vocabulary in [most as usize, 80_000] {
+                    let read = read_tokens(&path, vocabulary).unwrap();
+                    let mapped = MappedTokens::open(&path, vocabulary).unwrap();
+                    prop_assert_eq!(read.tokens(), mapped.tokens());
+                    prop_assert_eq!(mapped.tokens().width(), width);
+                    prop_assert_eq!(read.tokens().to_vec(), &tokens[..]);
+                }
             }
         }
     }

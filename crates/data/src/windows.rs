@@ -1,7 +1,7 @@
 //! Inputs and their targets.
 
 use crate::split::fits;
-use crate::{Error, Part};
+use crate::{Error, Part, Tokens};
 
 /// All windows of `block` tokens whose targets exist: one starts at each of the first `length − block` tokens.
 ///
@@ -10,17 +10,17 @@ use crate::{Error, Part};
 /// ```
 /// use burtorch_data::Windows;
 ///
-/// let tokens = [10, 11, 12, 13, 14];
+/// let tokens = [10_u32, 11, 12, 13, 14];
 /// let windows = Windows::new(&tokens, 3)?;
 /// assert_eq!(windows.count(), 2);
 /// let (x, y) = windows.get(1)?;
-/// assert_eq!(x, [11, 12, 13]);
-/// assert_eq!(y, [12, 13, 14]);
+/// assert_eq!(x.to_vec(), [11, 12, 13]);
+/// assert_eq!(y.to_vec(), [12, 13, 14]);
 /// # Ok::<(), burtorch_data::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows<'a> {
-    tokens: &'a [u32],
+    tokens: Tokens<'a>,
     block: usize,
 }
 
@@ -30,7 +30,8 @@ impl<'a> Windows<'a> {
     /// # Errors
     ///
     /// [`Error::Zero`] for a `block` of 0, [`Error::TooShort`] for fewer than `block + 1` tokens.
-    pub fn new(tokens: &'a [u32], block: usize) -> Result<Self, Error> {
+    pub fn new(tokens: impl Into<Tokens<'a>>, block: usize) -> Result<Self, Error> {
+        let tokens = tokens.into();
         fits(Part::Whole, tokens, block)?;
         Ok(Self { tokens, block })
     }
@@ -52,16 +53,18 @@ impl<'a> Windows<'a> {
     /// # Errors
     ///
     /// [`Error::OutOfRange`] unless `index` is below [`count`](Self::count).
-    pub fn get(&self, index: usize) -> Result<(&'a [u32], &'a [u32]), Error> {
-        if index >= self.count() {
-            return Err(Error::OutOfRange {
-                what: "window",
-                index,
-                count: self.count(),
-            });
-        }
-        let end = index + self.block;
-        Ok((&self.tokens[index..end], &self.tokens[index + 1..=end]))
+    #[inline]
+    pub fn get(&self, index: usize) -> Result<(Tokens<'a>, Tokens<'a>), Error> {
+        let end = index.saturating_add(self.block);
+        let (inputs, targets) = (index..end, index.saturating_add(1)..end.saturating_add(1));
+        let outside = || Error::OutOfRange {
+            what: "window",
+            index,
+            count: self.count(),
+        };
+        let targets = self.tokens.get(targets).ok_or_else(outside)?;
+        let inputs = self.tokens.get(inputs).ok_or_else(outside)?;
+        Ok((inputs, targets))
     }
 }
 
@@ -75,18 +78,21 @@ impl<'a> Windows<'a> {
 /// [`Error::Zero`] for a `block` of 0, [`Error::TooShort`] for fewer than 2 tokens.
 ///
 /// ```
-/// let tokens = [10, 11, 12, 13, 14, 15];
-/// let windows: Vec<_> = burtorch_data::consecutive(&tokens, 3)?.collect();
-/// assert_eq!(windows[0], (&[10, 11, 12][..], &[11, 12, 13][..]));
-/// assert_eq!(windows[1], (&[13, 14][..], &[14, 15][..]));
+/// let tokens = [10_u32, 11, 12, 13, 14, 15];
+/// let windows = burtorch_data::consecutive(&tokens, 3)?;
+/// let windows: Vec<_> = windows.map(|(x, y)| (x.to_vec(), y.to_vec())).collect();
+/// assert_eq!(windows[0], (vec![10, 11, 12], vec![11, 12, 13]));
+/// assert_eq!(windows[1], (vec![13, 14], vec![14, 15]));
 /// # Ok::<(), burtorch_data::Error>(())
 /// ```
-pub fn consecutive(
-    tokens: &[u32],
+pub fn consecutive<'a>(
+    tokens: impl Into<Tokens<'a>>,
     block: usize,
-) -> Result<impl ExactSizeIterator<Item = (&[u32], &[u32])> + Clone, Error> {
+) -> Result<impl ExactSizeIterator<Item = (Tokens<'a>, Tokens<'a>)> + Clone, Error> {
+    let tokens = tokens.into();
     fits(Part::Whole, tokens, block.min(1))?;
-    let (inputs, targets) = (&tokens[..tokens.len() - 1], &tokens[1..]);
+    let part = |places| tokens.get(places).unwrap_or(tokens);
+    let (inputs, targets) = (part(0..tokens.len() - 1), part(1..tokens.len()));
     Ok(inputs.chunks(block).zip(targets.chunks(block)))
 }
 
@@ -98,13 +104,15 @@ mod tests {
     #[test]
     fn f31_nine_tokens_give_one_window_of_eight() {
         for length in [0, 3, 8] {
-            let error = Windows::new(&vec![0; length], 8).unwrap_err().to_string();
+            let error = Windows::new(&vec![0_u32; length], 8)
+                .unwrap_err()
+                .to_string();
             assert_eq!(
                 error,
                 format!("the text is too short: expected at least 9 tokens, found {length}")
             );
         }
-        assert_eq!(Windows::new(&[0; 9], 8).unwrap().count(), 1);
+        assert_eq!(Windows::new(&[0_u32; 9], 8).unwrap().count(), 1);
     }
 
     #[test]
@@ -112,25 +120,28 @@ mod tests {
         let tokens: Vec<u32> = (0..10).collect();
         let windows = Windows::new(&tokens, 4).unwrap();
         let starts: Vec<u32> = (0..windows.count())
-            .map(|i| windows.get(i).unwrap().0[0])
+            .map(|i| windows.get(i).unwrap().0.to_vec()[0])
             .collect();
         assert_eq!(starts, [0, 1, 2, 3, 4, 5]);
         for index in 0..6 {
             let (x, y) = windows.get(index).unwrap();
-            assert!(x.iter().zip(y).all(|(x, y)| x + 1 == *y));
+            assert!(x.iter().zip(y.iter()).all(|(x, y)| x + 1 == y));
         }
-        assert_eq!(windows.get(5).unwrap().1, [6, 7, 8, 9]);
-        let error = windows.get(6).unwrap_err().to_string();
-        assert_eq!(error, "window: expected an index below 6, found 6");
+        assert_eq!(windows.get(5).unwrap().1.to_vec(), [6, 7, 8, 9]);
+        for index in [6, usize::MAX] {
+            let error = windows.get(index).unwrap_err().to_string();
+            let expected = format!("window: expected an index below 6, found {index}");
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]
     fn consecutive_needs_one_target() {
-        assert!(consecutive(&[1], 4).is_err());
-        assert!(consecutive(&[1, 2], 0).is_err());
+        assert!(consecutive(&[1_u32], 4).is_err());
+        assert!(consecutive(&[1_u32, 2], 0).is_err());
         assert_eq!(
-            consecutive(&[1, 2], usize::MAX).unwrap().next(),
-            Some((&[1][..], &[2][..]))
+            consecutive(&[1_u32, 2], usize::MAX).unwrap().next(),
+            Some((Tokens::from(&[1_u32]), Tokens::from(&[2_u32])))
         );
     }
 
@@ -143,8 +154,8 @@ mod tests {
             prop_assert_eq!(windows.count(), length - block);
             for index in 0..windows.count() {
                 let (x, y) = windows.get(index).unwrap();
-                prop_assert_eq!(x, &tokens[index..index + block]);
-                prop_assert_eq!(y, &tokens[index + 1..index + 1 + block]);
+                prop_assert_eq!(x.to_vec(), &tokens[index..index + block]);
+                prop_assert_eq!(y.to_vec(), &tokens[index + 1..index + 1 + block]);
             }
         }
 

@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
-use std::ops::Deref;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burtorch_data::{
-    Fnv1a, MappedTokens, Split, TokenHeader, consecutive, is_token_file, read_text,
-    read_token_header, read_tokens, split, split_at, training_length,
+    Fnv1a, MappedTokens, Split, TokenBuffer, TokenHeader, Tokens, consecutive, is_token_file,
+    read_text, read_token_header, read_tokens, split, split_at, training_length,
 };
 
 use crate::config::VALIDATION_FRACTION;
@@ -94,26 +93,32 @@ impl Source {
     ///
     /// Those of [`Tokenizer::encode`]; [`Error::Content`] for tokens that another tokenizer made, [`Error::Data`] for a file that cannot be
     /// read or has tokens that this tokenizer does not.
-    pub fn encode(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, Error> {
-        match self.file_of(tokenizer)? {
-            None => tokenizer.encode(&self.text, &self.name),
-            Some((_, path)) => Ok(read_tokens(path, tokenizer.size())?),
+    pub fn encode(&self, tokenizer: &Tokenizer) -> Result<Encoded, Error> {
+        if let Some(path) = self.file_of(tokenizer)? {
+            return Encoded::open(path, tokenizer.size());
         }
+        let mut tokens = TokenBuffer::of_vocabulary(tokenizer.size());
+        if let Tokenizer::Character(_) = tokenizer {
+            tokens.reserve(self.text.chars().count())?;
+        }
+        self.append(&self.text, tokenizer, &mut tokens)?;
+        tokens.shrink();
+        Ok(Encoded::Own(tokens))
     }
 
-    /// As [`encode`](Self::encode), but a file of tokens of four bytes is mapped.
-    fn tokens(&self, tokenizer: &Tokenizer) -> Result<Tokens, Error> {
-        match self.file_of(tokenizer)? {
-            Some((header, path)) if MappedTokens::is_possible(&header) => {
-                let mapped = MappedTokens::open(path, tokenizer.size())?;
-                Ok(Tokens::Mapped(Arc::new(mapped)))
-            }
-            _ => Ok(Tokens::Own(self.encode(tokenizer)?)),
-        }
+    /// Appends the tokens of a part of the text.
+    fn append(
+        &self,
+        text: &str,
+        tokenizer: &Tokenizer,
+        tokens: &mut TokenBuffer,
+    ) -> Result<(), Error> {
+        let mut take = |part: &[u32]| Ok(tokens.push(part)?);
+        tokenizer.encode_in_parts(text, &self.name, &mut take)
     }
 
     /// The file of tokens, if it is one, made with this tokenizer.
-    fn file_of(&self, tokenizer: &Tokenizer) -> Result<Option<(TokenHeader, &Path)>, Error> {
+    fn file_of(&self, tokenizer: &Tokenizer) -> Result<Option<&Path>, Error> {
         let (Some(header), Some(path)) = (self.tokens, &self.path) else {
             return Ok(None);
         };
@@ -132,33 +137,56 @@ impl Source {
                 format!("tokens of {}", name(&found)),
             ));
         }
-        Ok(Some((header, path)))
+        Ok(Some(path))
+    }
+}
+
+/// Tokens in as few bytes as their vocabulary allows: in memory, or in a file that is mapped.
+#[derive(Debug, Clone)]
+pub enum Encoded {
+    /// In memory.
+    Own(TokenBuffer),
+    /// In a file.
+    Mapped(Arc<MappedTokens>),
+}
+
+impl Encoded {
+    /// The tokens of a file, which must be below `vocabulary`: mapped where this machine can.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Data`], naming the file.
+    pub fn open(path: &Path, vocabulary: usize) -> Result<Self, Error> {
+        Ok(match MappedTokens::IS_POSSIBLE {
+            true => Self::Mapped(Arc::new(MappedTokens::open(path, vocabulary)?)),
+            false => Self::Own(read_tokens(path, vocabulary)?),
+        })
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn tokens(&self) -> Tokens<'_> {
+        match self {
+            Self::Own(tokens) => tokens.tokens(),
+            Self::Mapped(tokens) => tokens.tokens(),
+        }
+    }
+
+    /// Bytes of memory that they take: none if they are in a file.
+    #[must_use]
+    pub fn bytes_in_memory(&self) -> usize {
+        match self {
+            Self::Own(tokens) => tokens.tokens().len() * tokens.tokens().width().bytes(),
+            Self::Mapped(_) => 0,
+        }
     }
 }
 
 /// The tokens of a text, cut into a training and a validation part.
 #[derive(Debug, Clone)]
 pub struct Corpus {
-    tokens: Tokens,
+    encoded: Encoded,
     cut: usize,
-}
-
-/// Tokens in memory, or in a file that is mapped.
-#[derive(Debug, Clone)]
-enum Tokens {
-    Own(Vec<u32>),
-    Mapped(Arc<MappedTokens>),
-}
-
-impl Deref for Tokens {
-    type Target = [u32];
-
-    fn deref(&self) -> &[u32] {
-        match self {
-            Self::Own(tokens) => tokens,
-            Self::Mapped(tokens) => tokens,
-        }
-    }
 }
 
 impl Corpus {
@@ -172,48 +200,49 @@ impl Corpus {
         if let (Tokenizer::Bpe(_), None) = (tokenizer, source.tokens) {
             return Self::of_parts(source, tokenizer, block_size);
         }
-        let tokens = source.tokens(tokenizer)?;
+        let encoded = source.encode(tokenizer)?;
         if tokenizer.size() < 2 {
             let expected = "at least 2 different characters";
             return Err(Error::content(Path::new(&source.name), expected, "1"));
         }
-        let cut = split(&tokens, VALIDATION_FRACTION, block_size);
+        let cut = split(encoded.tokens(), VALIDATION_FRACTION, block_size);
         let Split { training, .. } = cut.map_err(|error| named(error, &source.name))?;
         let cut = training.len();
-        Ok(Self { tokens, cut })
+        Ok(Self { encoded, cut })
     }
 
     /// Encodes the two parts of a text each by itself, so that no token reaches across the cut, and so that the validation part is the same
     /// text for every tokenizer.
     fn of_parts(source: &Source, tokenizer: &Tokenizer, block_size: usize) -> Result<Self, Error> {
         let training = training_text(&source.text);
-        let mut tokens = tokenizer.encode(training, &source.name)?;
-        let cut = tokens.len();
-        tokens.extend(tokenizer.encode(&source.text[training.len()..], &source.name)?);
+        let mut tokens = TokenBuffer::of_vocabulary(tokenizer.size());
+        source.append(training, tokenizer, &mut tokens)?;
+        let cut = tokens.tokens().len();
+        source.append(&source.text[training.len()..], tokenizer, &mut tokens)?;
+        tokens.shrink();
         split_at(&tokens, cut, block_size).map_err(|error| named(error, &source.name))?;
-        let tokens = Tokens::Own(tokens);
-        Ok(Self { tokens, cut })
+        let encoded = Encoded::Own(tokens);
+        Ok(Self { encoded, cut })
     }
 
-    /// Tokens that are in memory: none if they are in a file that is mapped.
+    /// All tokens.
     #[must_use]
-    pub fn tokens_in_memory(&self) -> usize {
-        match &self.tokens {
-            Tokens::Own(tokens) => tokens.len(),
-            Tokens::Mapped(_) => 0,
-        }
+    pub fn encoded(&self) -> &Encoded {
+        &self.encoded
     }
 
     /// The part to train on.
     #[must_use]
-    pub fn training(&self) -> &[u32] {
-        &self.tokens[..self.cut]
+    pub fn training(&self) -> Tokens<'_> {
+        let all = self.encoded.tokens();
+        all.get(0..self.cut).unwrap_or(all)
     }
 
     /// The part that is only measured.
     #[must_use]
-    pub fn validation(&self) -> &[u32] {
-        &self.tokens[self.cut..]
+    pub fn validation(&self) -> Tokens<'_> {
+        let all = self.encoded.tokens();
+        all.get(self.cut..all.len()).unwrap_or(all)
     }
 }
 
@@ -243,12 +272,12 @@ fn named(error: burtorch_data::Error, name: &str) -> Error {
 }
 
 /// Inputs and targets of one window.
-pub type Window<'a> = (&'a [u32], &'a [u32]);
+pub type Window<'a> = (Tokens<'a>, Tokens<'a>);
 
 /// Windows of a text that do not overlap, spread evenly over it. They are computed, not stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Spread<'a> {
-    tokens: &'a [u32],
+    tokens: Tokens<'a>,
     block_size: usize,
     /// Windows that cover the text, and how many of them are taken.
     all: usize,
@@ -261,7 +290,12 @@ impl<'a> Spread<'a> {
     /// # Errors
     ///
     /// [`Error::Data`] if there is no window at all.
-    pub fn new(tokens: &'a [u32], block_size: usize, most: usize) -> Result<Self, Error> {
+    pub fn new(
+        tokens: impl Into<Tokens<'a>>,
+        block_size: usize,
+        most: usize,
+    ) -> Result<Self, Error> {
+        let tokens = tokens.into();
         let all = consecutive(tokens, block_size)?.len();
         Ok(Self {
             tokens,
@@ -293,7 +327,8 @@ impl<'a> Spread<'a> {
             let number = place as u128 * self.all as u128 / self.taken as u128;
             let start = number as usize * self.block_size;
             let end = (start + self.block_size).min(self.tokens.len() - 1);
-            (&self.tokens[start..end], &self.tokens[start + 1..=end])
+            let part = |places| self.tokens.get(places).unwrap_or(self.tokens);
+            (part(start..end), part(start + 1..end + 1))
         })
     }
 }
@@ -304,14 +339,18 @@ mod tests {
     use crate::tokenizer::bpe::{SplitRule, Trainer};
     use burtorch_data::{TokenWriter, Width};
 
-    #[test]
-    fn another_text_has_another_fingerprint() {
-        let source = |text: &'static str| Source {
+    fn source_of(text: String) -> Source {
+        Source {
             name: "x".into(),
             path: None,
             text: text.into(),
             tokens: None,
-        };
+        }
+    }
+
+    #[test]
+    fn another_text_has_another_fingerprint() {
+        let source = |text: &str| source_of(text.into());
         assert_eq!(source("a").fingerprint(), "fnv1a-af63dc4c8601ec8c-1");
         assert_ne!(source("ab").fingerprint(), source("ba").fingerprint());
     }
@@ -320,12 +359,7 @@ mod tests {
     fn f31_a_short_text_is_refused_with_both_numbers() {
         for (length, part) in [(5, "training"), (40, "validation")] {
             let text = "abcde".repeat(length / 5);
-            let source = Source {
-                name: "x".into(),
-                path: None,
-                text: text.into(),
-                tokens: None,
-            };
+            let source = source_of(text);
             let tokenizer = Tokenizer::characters_of(&source.text);
             let error = Corpus::new(&source, &tokenizer, 8).unwrap_err().to_string();
             let start = format!("x: expected at least 9 tokens in the {part} part");
@@ -336,12 +370,7 @@ mod tests {
 
     #[test]
     fn f31_a_text_of_one_character_is_refused() {
-        let source = Source {
-            name: "x".into(),
-            path: None,
-            text: "a".repeat(500).into(),
-            tokens: None,
-        };
+        let source = source_of("a".repeat(500));
         let tokenizer = Tokenizer::characters_of(&source.text);
         let error = Corpus::new(&source, &tokenizer, 8).unwrap_err().to_string();
         assert_eq!(
@@ -353,12 +382,7 @@ mod tests {
     #[test]
     fn the_two_parts_are_the_whole_and_share_nothing() {
         let text = "abcdefghij".repeat(10);
-        let source = Source {
-            name: "x".into(),
-            path: None,
-            text: text.into(),
-            tokens: None,
-        };
+        let source = source_of(text);
         let tokenizer = Tokenizer::characters_of(&source.text);
         let corpus = Corpus::new(&source, &tokenizer, 8).unwrap();
         assert_eq!(
@@ -366,25 +390,21 @@ mod tests {
             (90, 10)
         );
         let whole = tokenizer.encode(&source.text, "x").unwrap();
-        assert_eq!([corpus.training(), corpus.validation()].concat(), whole);
+        let parts = corpus.training().iter().chain(corpus.validation().iter());
+        assert!(parts.eq(whole));
     }
 
     #[test]
     fn tokens_of_several_characters_do_not_reach_across_the_cut() {
         let text = "äbcdefghi ".repeat(50);
-        let source = Source {
-            name: "x".into(),
-            path: None,
-            text: text.clone().into(),
-            tokens: None,
-        };
+        let source = source_of(text.clone());
         assert_eq!(training_text(&text), &text[..9 * 55]);
         let mut trainer = Trainer::new(SplitRule::Gpt2);
         trainer.add(training_text(&text).as_bytes()).unwrap();
         let tokenizer = Tokenizer::Bpe(Box::new(trainer.train(270).unwrap().bpe));
         let corpus = Corpus::new(&source, &tokenizer, 4).unwrap();
-        let decoded =
-            [corpus.training(), corpus.validation()].map(|part| tokenizer.decode(part).unwrap());
+        let decoded = [corpus.training(), corpus.validation()]
+            .map(|part| tokenizer.decode(&part.to_vec()).unwrap());
         assert_eq!(decoded, [&text[..9 * 55], &text[9 * 55..]]);
         let message = Corpus::new(&source, &tokenizer, 20)
             .unwrap_err()
@@ -410,17 +430,21 @@ mod tests {
         let write = |hash| write_as(hash, Width::Two);
         let source = write(tokenizer.sha256());
         let corpus = Corpus::new(&source, &tokenizer, 8).unwrap();
-        assert_eq!((corpus.training().len(), corpus.validation()[0]), (90, 0));
+        assert_eq!(corpus.training().len(), 90);
+        assert_eq!(corpus.validation().iter().next(), Some(0));
+        assert_eq!(corpus.encoded().bytes_in_memory(), 0);
         let fingerprint = source.fingerprint();
         assert!(fingerprint.ends_with("-100"));
-        assert_eq!(corpus.tokens_in_memory(), 100);
-        let mapped =
-            Corpus::new(&write_as(tokenizer.sha256(), Width::Four), &tokenizer, 8).unwrap();
-        assert_eq!(mapped.tokens_in_memory(), 0);
+        let wide = Corpus::new(&write_as(tokenizer.sha256(), Width::Four), &tokenizer, 8).unwrap();
         assert_eq!(
-            (mapped.training(), mapped.validation()),
+            (wide.training(), wide.validation()),
             (corpus.training(), corpus.validation())
         );
+        // The same tokens from a text.
+        let text = source_of("abcdefghij".repeat(10));
+        let read = Corpus::new(&text, &tokenizer, 8).unwrap();
+        assert_eq!(read.training(), corpus.training());
+        assert_eq!(read.encoded().bytes_in_memory(), 200);
         let other = write([1; 32]);
         assert_ne!(other.fingerprint(), fingerprint);
         let message = Corpus::new(&other, &tokenizer, 8).unwrap_err().to_string();
@@ -437,8 +461,8 @@ mod tests {
         let tokens: Vec<u32> = (0..10).collect();
         let found = Spread::new(&tokens, 4, 99).unwrap();
         assert_eq!((found.count(), found.whole()), (3, 2));
-        let targets = found.windows(0..3).flat_map(|(_, y)| y);
-        assert!(targets.eq(&tokens[1..]));
+        let targets = found.windows(0..3).flat_map(|(_, y)| y.iter());
+        assert!(targets.eq(1..10));
     }
 
     #[test]
@@ -447,7 +471,8 @@ mod tests {
         for most in [1, 2, 7, 249, 250] {
             let found = Spread::new(&tokens, 4, most).unwrap();
             assert_eq!((found.count(), found.whole()), (most, most));
-            let windows: Vec<Window<'_>> = found.windows(0..most).collect();
+            let windows = found.windows(0..most);
+            let windows: Vec<_> = windows.map(|(x, y)| (x.to_vec(), y.to_vec())).collect();
             let starts: Vec<u32> = windows.iter().map(|(x, _)| x[0]).collect();
             if most == 2 {
                 assert_eq!(starts, [0, 500]);

@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// A part of the text has no room for a window and its last target.
     #[error(
-        "{name}: expected at least {needed} tokens in the {part} for --block-size {}, found {length}",
+        "{name}: expected at least {needed} tokens in the {part} for --block-size {}, found {length} (the last tenth of a text is for validation; a smaller --block-size needs less)",
         needed - 1
     )]
     TextTooShort {
@@ -154,7 +154,7 @@ pub enum Error {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
     /// The loss, the gradient or the logits are no numbers any more.
-    #[error("step {step}: the {what} is not finite: {origin}{}", kept(*saved))]
+    #[error("step {step}: the {what} is not finite: {origin}{}; a lower --lr or a --grad-clip helps most often", kept(*saved))]
     Diverged {
         /// The step, counted from 1.
         step: u64,
@@ -252,7 +252,9 @@ impl Error {
 /// Why a setting of a run cannot be changed, where that is not plain.
 fn reason(name: &str) -> &'static str {
     match name {
-        "steps" => ", and its learning rates depend on the number of steps",
+        "steps" => {
+            ", and its learning rates depend on the number of steps; --init-from starts a new run from its model"
+        }
         _ => "",
     }
 }

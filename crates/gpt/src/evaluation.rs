@@ -1,6 +1,6 @@
 //! The loss of a model on text it does not learn from.
 
-use burtorch_data::WeightedMean;
+use burtorch_data::{Tokens, WeightedMean};
 use burtorch_tensor::{Context, Engine, Indices, Params, Pieces, Workspace};
 use serde::Serialize;
 
@@ -8,6 +8,9 @@ use crate::Error;
 use crate::corpus::{Spread, Window};
 use crate::model::Gpt;
 use crate::tokenizer::Tokenizer;
+
+/// Tokens decoded at a time.
+const PART: usize = 1 << 14;
 
 /// How well a model predicts a text.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -33,10 +36,11 @@ pub fn evaluate<W: Workspace<f32>>(
     model: &Gpt,
     params: &Params<f32>,
     tokenizer: &Tokenizer,
-    tokens: &[u32],
+    tokens: Tokens<'_>,
     threads: usize,
 ) -> Result<Evaluation, Error> {
     let windows = Spread::new(tokens, model.config().block_size, usize::MAX)?;
+    let targets = tokens.get(1..tokens.len()).unwrap_or(tokens);
     let mut gradients = vec![0.0; params.len()];
     let mut pieces = Pieces::<f32, W>::new(threads)?;
     let loss = mean_loss(
@@ -47,8 +51,11 @@ pub fn evaluate<W: Workspace<f32>>(
         windows,
         sequences_per_piece(model),
     )?;
-    let bytes = tokenizer.decode_bytes(&tokens[1..])?.len();
-    let tokens = tokens.len() - 1;
+    let mut bytes = 0;
+    for part in targets.chunks(PART) {
+        bytes += tokenizer.decode_bytes(&part.to_vec())?.len();
+    }
+    let tokens = targets.len();
     let bits_per_byte = loss * tokens as f64 / (std::f64::consts::LN_2 * bytes as f64);
     Ok(Evaluation {
         tokens,
@@ -102,9 +109,9 @@ fn window_loss<'a, W: Workspace<f32>>(
     params: &Params<f32>,
     windows: impl Iterator<Item = Window<'a>> + Clone,
 ) -> Result<f32, Error> {
-    let inputs = windows.clone().flat_map(|(inputs, _)| inputs);
-    let targets = windows.clone().flat_map(|(_, targets)| targets);
-    let indices: Vec<u32> = inputs.chain(targets).copied().collect();
+    let inputs = windows.clone().map(|(inputs, _)| inputs);
+    let targets = windows.clone().map(|(_, targets)| targets);
+    let indices: Vec<u32> = inputs.chain(targets).flat_map(Tokens::iter).collect();
     let half = indices.len() / 2;
     let mut e = workspace.bind(
         params,
@@ -148,7 +155,8 @@ mod tests {
         let (model, mut params, tokenizer) = model();
         params.values_mut().fill(0.0);
         let tokens = tokenizer.encode("ababécabcé", "text").unwrap();
-        let found = evaluate::<TensorEngine<f32>>(&model, &params, &tokenizer, &tokens, 2).unwrap();
+        let tokens = Tokens::from(&tokens);
+        let found = evaluate::<TensorEngine<f32>>(&model, &params, &tokenizer, tokens, 2).unwrap();
         assert_eq!((found.tokens, found.bytes), (9, 11));
         assert!((found.loss - 4.0_f64.ln()).abs() < 1e-6 && (found.perplexity - 4.0).abs() < 1e-5);
         assert!((found.bits_per_byte - 2.0 * 9.0 / 11.0).abs() < 1e-6);

@@ -52,10 +52,27 @@ fn machine_bytes() -> Option<u64> {
     bytes_of(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
 
+/// The memory that programs can still have, in bytes: `MemAvailable` of `/proc/meminfo`, `None` where there is no such file.
+pub(crate) fn available_bytes() -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
+    bytes_of(&table, "MemAvailable:")
+}
+
 fn bytes_of(table: &str, name: &str) -> Option<u64> {
     let line = table.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
+}
+
+/// What a run reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextSize {
+    /// Bytes of the text, which are in memory until its tokens are.
+    pub bytes: usize,
+    /// How many tokens it has.
+    pub tokens: usize,
+    /// Bytes that these take in memory: none if they are in a file.
+    pub token_bytes: usize,
 }
 
 /// The memory that training takes at its peak, in bytes, by part: what the largest buffers of a run hold, counted from its settings.
@@ -88,7 +105,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// For a run under these settings on a text of `bytes` bytes and `tokens` tokens.
+    /// For a run under these settings on a text of this size.
     ///
     /// # Errors
     ///
@@ -96,11 +113,11 @@ impl Estimate {
     pub fn of(
         config: &Config,
         vocab_size: usize,
-        (bytes, tokens): (usize, usize),
+        text: TextSize,
         threads: usize,
     ) -> Result<Self, Error> {
         let parameters = NUMBER * config.model(vocab_size).parameter_count()? as f64;
-        let groups = groups(config, tokens);
+        let groups = groups(config, text.tokens);
         let threads = threads.min(groups) as f64;
         let sums = if groups == 1 { 0.0 } else { threads };
         let moments = match config.optimizer {
@@ -111,7 +128,7 @@ impl Estimate {
         let program = PROGRAM + (threads - 1.0) * THREAD;
         let (results, way_back) = activations(config, vocab_size, parameters);
         let training = Self {
-            program_and_tokens: program + NUMBER * (tokens as f64 + batch),
+            program_and_tokens: program + text.token_bytes as f64 + NUMBER * batch,
             parameters,
             gradients: parameters * (1.0 + sums),
             moments: parameters * moments,
@@ -121,7 +138,7 @@ impl Estimate {
             reading: 0.0,
         };
         let free = training.total() - training.program_and_tokens;
-        let reading = (bytes as f64 - free).max(0.0);
+        let reading = (text.bytes as f64 - free).max(0.0);
         Ok(Self {
             reading,
             ..training
@@ -254,6 +271,15 @@ mod tests {
         assert!(peak > 100_000 && machine_bytes().unwrap() > peak);
     }
 
+    /// A text of so many bytes and tokens of two bytes.
+    fn text(bytes: usize, tokens: usize) -> TextSize {
+        TextSize {
+            bytes,
+            tokens,
+            token_bytes: 2 * tokens,
+        }
+    }
+
     fn mini(change: impl FnOnce(&mut Settings)) -> Config {
         let mut settings = Settings {
             preset: Some(Preset::Mini),
@@ -265,11 +291,11 @@ mod tests {
 
     #[test]
     fn the_parts_are_those_of_the_settings() {
-        let found = Estimate::of(&mini(|_| ()), 65, (9000, 1000), 2).unwrap();
+        let found = Estimate::of(&mini(|_| ()), 65, text(9000, 1000), 2).unwrap();
         let parameters = 4.0 * 46_337.0;
         assert_eq!(
             found.program_and_tokens - PROGRAM - THREAD,
-            4.0 * (1000.0 + 2.0 * 64.0 * 8.0)
+            2.0 * 1000.0 + 4.0 * 2.0 * 64.0 * 8.0
         );
         assert_eq!(
             (
@@ -283,7 +309,7 @@ mod tests {
         let token = 6.0 * (14.0 * 24.0 + 2.0 * 6.0 + 4.0) + 3.0 * 24.0 + 2.0 * 65.0 + 3.0;
         assert_eq!(found.results, 2.0 * 16.0 * 8.0 * 4.0 * token);
         let adam = mini(|settings| settings.optimizer = Some(OptimizerKind::Adam));
-        let adam = Estimate::of(&adam, 65, (9000, 1000), 1).unwrap();
+        let adam = Estimate::of(&adam, 65, text(9000, 1000), 1).unwrap();
         assert_eq!(
             (adam.moments, adam.gradients),
             (2.0 * parameters, 2.0 * parameters)
@@ -292,8 +318,8 @@ mod tests {
 
     #[test]
     fn a_text_larger_than_training_counts_until_it_is_read() {
-        let found = Estimate::of(&mini(|_| ()), 65, (1 << 30, 1 << 30), 1).unwrap();
-        let total = PROGRAM + 4.0 * f64::from(2 * 64 * 8) + 5.0 * f64::from(1 << 30);
+        let found = Estimate::of(&mini(|_| ()), 65, text(1 << 30, 1 << 30), 1).unwrap();
+        let total = PROGRAM + 4.0 * f64::from(2 * 64 * 8) + 3.0 * f64::from(1 << 30);
         assert!((found.total() - total).abs() < 1.0);
     }
 
@@ -304,7 +330,7 @@ mod tests {
                 settings.batch_size = Some(64);
                 settings.micro_batch = Some(micro_batch);
             });
-            Estimate::of(&settings, 65, (100, 100), 1).unwrap()
+            Estimate::of(&settings, 65, text(100, 100), 1).unwrap()
         };
         assert_eq!(estimate(64).sampling, 0.0);
         let decoder: f64 = 4.0 * (6.0 * 12.0 * 576.0 + 65.0 * 24.0 + 8.0 * 24.0 * 22.0);
@@ -319,7 +345,7 @@ mod tests {
             settings.batch_size = Some(1);
             settings.micro_batch = Some(1);
         });
-        let found = Estimate::of(&one, 65, (100, 100), 4).unwrap();
+        let found = Estimate::of(&one, 65, text(100, 100), 4).unwrap();
         assert_eq!(found.gradients, found.parameters);
     }
 
@@ -334,7 +360,7 @@ mod tests {
             (many, "--micro-batch and --batch-size: expected"),
             (large, "--embed and --layers: expected"),
         ] {
-            let estimate = Estimate::of(&config, 65, (1000, 1000), 4).unwrap();
+            let estimate = Estimate::of(&config, 65, text(1000, 1000), 4).unwrap();
             let message = estimate.check_within(4e9).unwrap_err().to_string();
             assert!(message.starts_with(flags), "{message}");
             assert!(message.contains("the 4.0 GB of this machine"), "{message}");

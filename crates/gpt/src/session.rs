@@ -13,7 +13,7 @@ use crate::config::{Config, ConfigFile, Record};
 use crate::corpus::{Corpus, Source, Spread, training_text};
 use crate::generation::Generator;
 use crate::inference::Decoder;
-use crate::memory::Estimate;
+use crate::memory::{Estimate, TextSize};
 use crate::metrics::{Line, Metrics};
 use crate::model::{Gpt, ModelConfig};
 use crate::plan::Plan;
@@ -144,8 +144,12 @@ pub(crate) fn estimate(
     corpus: &Corpus,
     threads: usize,
 ) -> Result<Estimate, Error> {
-    let tokens = corpus.tokens_in_memory();
-    let size = (source.text.len(), tokens);
+    let encoded = corpus.encoded();
+    let size = TextSize {
+        bytes: source.text.len(),
+        tokens: encoded.tokens().len(),
+        token_bytes: encoded.bytes_in_memory(),
+    };
     Estimate::of(config, tokenizer.size(), size, threads)
 }
 
@@ -647,7 +651,7 @@ mod tests {
         assert!(
             steps.starts_with("--steps: the run in ")
                 && steps.contains("has 10, found 11; a run keeps the settings of its start")
-                && steps.ends_with("depend on the number of steps"),
+                && steps.contains("depend on the number of steps; --init-from"),
             "{steps}"
         );
         assert!(
@@ -738,7 +742,8 @@ mod tests {
         let message = session.advance().unwrap_err().to_string();
         assert!(
             message.starts_with("step 1: the validation loss is not finite")
-                && message.ends_with("the folder of the run holds the untrained model only"),
+                && message
+                    .contains("the folder of the run holds the untrained model only; a lower --lr"),
             "{message}"
         );
         assert!(fs::read(session.directory().state()).unwrap() == before);

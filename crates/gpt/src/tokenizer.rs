@@ -12,12 +12,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{Error, atomic_file};
-use bpe::{Bpe, Given};
+use bpe::{Bpe, Given, Specials};
 pub use character::CharacterTokenizer;
 pub use numbers::NumberTokenizer;
 
 /// The version of `tokenizer.json` that this program writes and reads.
 const FORMAT: u32 = 1;
+
+/// Tokens, and bytes of text, that are handed on at a time.
+const PART: usize = 1 << 14;
 
 /// What GPT-2 and its kin write behind a text.
 const END_OF_TEXT: &str = "<|endoftext|>";
@@ -83,6 +86,36 @@ impl Tokenizer {
         }
     }
 
+    /// Hands the tokens of `text` on in parts, in memory that does not grow with the text (but for a split rule that is not
+    /// [known](bpe::SplitRule::is_known), which is applied to the text as a whole).
+    ///
+    /// # Errors
+    ///
+    /// As [`encode`](Self::encode), and what `take` returns.
+    pub fn encode_in_parts(
+        &self,
+        text: &str,
+        name: &str,
+        take: &mut dyn FnMut(&[u32]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Character(tokenizer) => in_parts(tokenizer.tokens(text, name), take),
+            Self::Number(tokenizer) => in_parts(tokenizer.tokens(text, name), take),
+            Self::Bpe(bpe) if !bpe.rule().is_known() => take(&bpe.encode(text.as_bytes())?),
+            Self::Bpe(bpe) => {
+                let mut encoder = bpe.stream(Specials::Ordinary, 1);
+                let mut tokens = Vec::new();
+                for part in text.as_bytes().chunks(PART) {
+                    encoder.push(part, &mut tokens)?;
+                    take(&tokens)?;
+                    tokens.clear();
+                }
+                encoder.finish(&mut tokens)?;
+                take(&tokens)
+            }
+        }
+    }
+
     /// The bytes of `tokens`, which need not begin or end where a character does.
     ///
     /// # Errors
@@ -108,13 +141,14 @@ impl Tokenizer {
         }
     }
 
-    /// The token an empty prompt starts from: that of the line end, since text begins behind one, or else token 0.
+    /// The token an empty prompt starts from: the one that ends a text, since the next begins behind it; else that of the line end; else
+    /// token 0.
     #[must_use]
     pub fn start(&self) -> u32 {
         match self {
             Self::Character(tokenizer) => tokenizer.token('\n').unwrap_or(0),
             Self::Number(_) => 0,
-            Self::Bpe(bpe) => bpe.byte(b'\n'),
+            Self::Bpe(bpe) => self.end().unwrap_or_else(|| bpe.byte(b'\n')),
         }
     }
 
@@ -197,6 +231,22 @@ impl Tokenizer {
     }
 }
 
+/// Hands tokens on in parts.
+fn in_parts(
+    tokens: impl Iterator<Item = Result<u32, Error>>,
+    take: &mut dyn FnMut(&[u32]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut part = Vec::with_capacity(PART);
+    for token in tokens {
+        part.push(token?);
+        if part.len() == PART {
+            take(&part)?;
+            part.clear();
+        }
+    }
+    take(&part)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +293,40 @@ mod tests {
     }
 
     #[test]
+    fn the_parts_are_the_whole() {
+        let text = "Once, there's 12 ways\n to say été 語.\n\n ".repeat(1000);
+        let numbers = (0..30_000).map(|number| format!(" {number}")).collect();
+        let trained = |rule| {
+            let mut trainer = bpe::Trainer::new(rule);
+            trainer.add(text.as_bytes()).unwrap();
+            Tokenizer::Bpe(Box::new(trainer.train(300).unwrap().bpe))
+        };
+        for (tokenizer, text) in [
+            (Tokenizer::characters_of(&text), &text),
+            (trained(bpe::SplitRule::Gpt2), &text),
+            (trained(r"\s+|\S+".parse().unwrap()), &text),
+            (Tokenizer::Number(NumberTokenizer::new(30_000)), &numbers),
+        ] {
+            let mut parts = Vec::new();
+            let mut take = |part: &[u32]| {
+                parts.extend_from_slice(part);
+                Ok(())
+            };
+            tokenizer.encode_in_parts(text, "x", &mut take).unwrap();
+            assert!(parts == tokenizer.encode(text, "x").unwrap());
+            let mut full = |_: &[u32]| {
+                Err(Error::NoToken {
+                    name: "full".into(),
+                    size: 0,
+                    found: String::new(),
+                    offset: 0,
+                })
+            };
+            assert!(tokenizer.encode_in_parts(text, "x", &mut full).is_err());
+        }
+    }
+
+    #[test]
     fn f36_files_with_wrong_contents_are_refused() {
         assert!(load(r#"{"format":1,"type":"character","characters":"ab"}"#).is_ok());
         for (contents, word) in [
@@ -271,9 +355,19 @@ mod tests {
     }
 
     #[test]
-    fn f40_an_empty_prompt_starts_behind_a_line_end_if_there_is_one() {
+    fn f40_an_empty_prompt_starts_where_a_text_does() {
         let start = |text| Tokenizer::characters_of(text).start();
         assert_eq!(start("\t\nab"), 1);
         assert_eq!(start("ab"), 0);
+        for (specials, expected) in [
+            (vec![], 10),
+            (vec!["<|other|>".to_owned()], 10),
+            (vec!["<|other|>".to_owned(), END_OF_TEXT.to_owned()], 257),
+        ] {
+            let trainer = bpe::Trainer::new(bpe::SplitRule::Gpt2);
+            let trainer = trainer.with_specials(specials).unwrap();
+            let bpe = trainer.train(258).unwrap().bpe;
+            assert_eq!(Tokenizer::Bpe(Box::new(bpe)).start(), expected);
+        }
     }
 }

@@ -4,15 +4,14 @@
 //! once, not for every batch.
 
 use std::fs::File;
-use std::ops::Deref;
 use std::path::Path;
 
 use memmap2::Mmap;
 
-use super::{HEADER, TokenHeader, Width, check_vocabulary, open, token_outside};
-use crate::Error;
+use super::{HEADER, Width, check_tokens, check_vocabulary, open};
+use crate::{Error, Tokens};
 
-/// The tokens of a file of width [`Width::Four`], as they lie there.
+/// The tokens of a file, as they lie there.
 ///
 /// The file must not be changed or shortened while it is mapped: a program that reads a page that is gone is ended by the operating system.
 /// [`TokenWriter`](crate::TokenWriter) replaces files, which does no harm.
@@ -22,53 +21,66 @@ use crate::Error;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("text.tokens");
-/// let mut writer = TokenWriter::create(&path, Width::Four, 300, [7; 32])?;
+/// let mut writer = TokenWriter::create(&path, Width::Two, 300, [7; 32])?;
 /// writer.push(&[1, 2, 299])?;
 /// writer.finish()?;
-/// let tokens = MappedTokens::open(&path, 300)?;
-/// assert_eq!(tokens[1..], [2, 299]);
+/// let file = MappedTokens::open(&path, 300)?;
+/// assert_eq!(file.tokens().to_vec(), [1, 2, 299]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct MappedTokens {
     map: Mmap,
+    width: Width,
 }
 
 impl MappedTokens {
-    /// Whether a file with this header can be mapped: its tokens have four bytes, in the order of this machine.
-    #[must_use]
-    pub fn is_possible(header: &TokenHeader) -> bool {
-        header.width == Width::Four && cfg!(target_endian = "little")
-    }
+    /// Whether files can be mapped on this machine: its numbers must begin with their lowest byte.
+    pub const IS_POSSIBLE: bool = cfg!(target_endian = "little");
 
     /// Maps a file and reads it once, to see that its tokens are below `vocabulary`.
     ///
     /// # Errors
     ///
-    /// As [`read_tokens`](crate::read_tokens); [`Error::TokenFile`] too for a file that cannot be mapped.
+    /// As [`read_tokens`](crate::read_tokens); [`Error::TokenFile`] too on a machine on which files cannot be mapped.
     pub fn open(path: impl AsRef<Path>, vocabulary: usize) -> Result<Self, Error> {
         let path = path.as_ref();
         let (file, header) = open(path)?;
         check_vocabulary(path, &header, vocabulary)?;
-        if !Self::is_possible(&header) {
+        if !Self::IS_POSSIBLE {
             return Err(Error::TokenFile {
                 path: path.to_owned(),
-                expected: "tokens of four bytes in the order of this machine".into(),
-                found: format!("tokens of {}", header.width.bytes()),
+                expected: "tokens whose bytes are in the order of this machine".into(),
+                found: "the lowest byte first".into(),
             });
         }
         let map = map(&file).map_err(|source| Error::Unreadable {
             path: path.to_owned(),
             source,
         })?;
-        let this = Self { map };
-        match token_outside(&this, vocabulary) {
-            None => Ok(this),
-            Some((expected, found)) => Err(Error::TokenFile {
-                path: path.to_owned(),
-                expected,
-                found,
-            }),
+        let width = header.width;
+        let this = Self { map, width };
+        check_tokens(path, this.tokens(), (0, vocabulary))?;
+        Ok(this)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn tokens(&self) -> Tokens<'_> {
+        let bytes = self.map.get(HEADER..).unwrap_or_default();
+        // The map begins at a page and the header is a multiple of four, so nothing is left out in front; the length is a multiple of
+        // the width since the header was checked.
+        match self.width {
+            Width::Two => {
+                // SAFETY: every pattern of two bytes is a number.
+                let (_, tokens, _) = unsafe { bytes.align_to::<u16>() };
+                Tokens::Two(tokens)
+            }
+            Width::Four => {
+                // SAFETY: every pattern of four bytes is a number.
+                let (_, tokens, _) = unsafe { bytes.align_to::<u32>() };
+                Tokens::Four(tokens)
+            }
         }
     }
 }
@@ -77,18 +89,6 @@ fn map(file: &File) -> std::io::Result<Mmap> {
     // SAFETY: the map is private to `MappedTokens`, which hands out shared slices of it only; that nobody shortens the file is the
     // caller's duty, as the type says.
     unsafe { Mmap::map(file) }
-}
-
-impl Deref for MappedTokens {
-    type Target = [u32];
-
-    fn deref(&self) -> &[u32] {
-        let bytes = self.map.get(HEADER..).unwrap_or_default();
-        // SAFETY: every pattern of four bytes is a number. The map begins at a page and the header is a multiple of four, so nothing is left
-        // out in front; the length is a multiple of four since the header was checked.
-        let (_, tokens, _) = unsafe { bytes.align_to::<u32>() };
-        tokens
-    }
 }
 
 #[cfg(test)]
@@ -109,33 +109,39 @@ mod tests {
     #[test]
     fn bpe_f09_tokens_are_read_where_they_lie() {
         let tokens: Vec<u32> = (0..100_000).map(|token| token % 1000).collect();
-        let (_folder, path) = written(Width::Four, &tokens);
-        let mapped = MappedTokens::open(&path, 1000).unwrap();
-        assert_eq!(mapped.len(), tokens.len());
-        assert_eq!(*mapped, tokens[..]);
-        assert_eq!(*mapped, read_tokens(&path, 1000).unwrap()[..]);
-        // A new file of the same name is another file.
-        fs::remove_file(&path).unwrap();
-        assert_eq!(mapped[99_999], 999);
+        for width in [Width::Two, Width::Four] {
+            let (_folder, path) = written(width, &tokens);
+            let mapped = MappedTokens::open(&path, 1000).unwrap();
+            assert_eq!(mapped.tokens().width(), width);
+            assert_eq!(mapped.tokens(), Tokens::from(&tokens));
+            assert_eq!(mapped.tokens(), read_tokens(&path, 1000).unwrap().tokens());
+            // A new file of the same name is another file.
+            fs::remove_file(&path).unwrap();
+            let last = mapped.tokens().get(99_999..100_000);
+            assert_eq!(last, Some(Tokens::from(&[999_u32])));
+        }
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_refused() {
-        let (_folder, path) = written(Width::Two, &[1, 2]);
-        let message = MappedTokens::open(&path, 1000).unwrap_err().to_string();
-        assert!(message.contains("tokens of four bytes"), "{message}");
-        let (_folder, path) = written(Width::Four, &[1, 2, 999]);
-        let message = MappedTokens::open(&path, 999).unwrap_err().to_string();
-        assert!(message.contains("a vocabulary of at most 999"), "{message}");
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[HEADER + 4..HEADER + 8].copy_from_slice(&5000_u32.to_le_bytes());
-        fs::write(&path, bytes).unwrap();
-        let message = MappedTokens::open(&path, 1000).unwrap_err().to_string();
-        assert!(
-            message.contains("expected tokens below 1000, found 5000 as token 1"),
-            "{message}"
-        );
-        let (_folder, path) = written(Width::Four, &[]);
-        assert!(MappedTokens::open(&path, 1000).unwrap().is_empty());
+    fn tokens_of_another_vocabulary_are_refused() {
+        for (width, bytes) in [
+            (Width::Two, &5000_u16.to_le_bytes()[..]),
+            (Width::Four, &5000_u32.to_le_bytes()),
+        ] {
+            let (_folder, path) = written(width, &[1, 2, 999]);
+            let message = MappedTokens::open(&path, 999).unwrap_err().to_string();
+            assert!(message.contains("a vocabulary of at most 999"), "{message}");
+            let mut file = fs::read(&path).unwrap();
+            let place = HEADER + width.bytes();
+            file[place..place + width.bytes()].copy_from_slice(bytes);
+            fs::write(&path, file).unwrap();
+            let message = MappedTokens::open(&path, 1000).unwrap_err().to_string();
+            assert!(
+                message.contains("expected tokens below 1000, found 5000 as token 1"),
+                "{message}"
+            );
+            let (_folder, path) = written(width, &[]);
+            assert!(MappedTokens::open(&path, 1000).unwrap().tokens().is_empty());
+        }
     }
 }

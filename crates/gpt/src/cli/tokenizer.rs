@@ -37,8 +37,8 @@ pub struct TokenizerTrainArgs {
     /// Texts to learn from, each by itself; any bytes will do, and - is standard input
     #[arg(value_name = "TEXT", required = true)]
     pub texts: Vec<PathBuf>,
-    /// How text is cut into pieces that no token reaches across: "gpt2", or a regular expression whose matches are the pieces
-    #[arg(long, value_name = "gpt2|REGEX", default_value = "gpt2")]
+    /// How text is cut into pieces that no token reaches across: by the rule of "gpt2", "cl100k" or "o200k", or by a regular expression whose matches are the pieces. With an expression of your own a text is held in memory as a whole, else it may be larger than that
+    #[arg(long, value_name = "RULE|REGEX", default_value = "gpt2")]
     pub split: String,
     /// A special token, such as <|endoftext|>: it gets an id, and where the texts have it, it is a border and not learned; may be repeated
     #[arg(long = "special", value_name = "TEXT")]
@@ -57,8 +57,8 @@ pub struct TokenizerFile {
     /// File of the tokenizer: tokenizer.json of a run or of Hugging Face, vocab.json with merges.txt beside it, or ….tiktoken
     #[arg(long, value_name = "FILE")]
     pub tokenizer: PathBuf,
-    /// Split rule, for a file that does not carry it: "gpt2", or a regular expression [default: that of the file; r50k_base.tiktoken and GPT-2's vocab.bpe are known]
-    #[arg(long, value_name = "gpt2|REGEX")]
+    /// Split rule, for a file that does not carry it: "gpt2", "cl100k", "o200k", or a regular expression [default: that of the file; GPT-2's vocab.bpe and tiktoken's r50k_base, p50k_base, cl100k_base and o200k_base are known]
+    #[arg(long, value_name = "RULE|REGEX")]
     pub split: Option<String>,
     /// Special token that the file does not have, as 50256=<|endoftext|>; may be repeated
     #[arg(long = "special", value_name = "ID=TEXT", value_parser = special)]
@@ -80,7 +80,7 @@ fn special(text: &str) -> Result<(String, u32), String> {
 /// Arguments of `tokenizer encode`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Text is read piece by piece and written as it comes, in memory that does not grow with it.\n\nExamples:\n  \
+    after_help = "Text is read piece by piece and written as it comes, in memory that does not grow with it; but if the tokenizer splits text by a regular expression other than those of gpt2, cl100k and o200k, it is held in memory as a whole.\n\nExamples:\n  \
 echo 'Hello there' | burtorch-gpt tokenizer encode --tokenizer runs/small-1/tokenizer.json\n  \
 burtorch-gpt tokenizer encode --tokenizer book.json --out book.tokens book.txt\n  \
 burtorch-gpt train --data book.tokens --tokenizer book.json"
@@ -95,7 +95,7 @@ pub struct TokenizerEncodeArgs {
     /// Write a token file instead, for train --data: llm.c's layout, two bytes a token up to 65,536 tokens and else four, with vocabulary and hash of the tokenizer in its header
     #[arg(long, value_name = "TOKENS")]
     pub out: Option<PathBuf>,
-    /// Four bytes for each token of the file, also where two would do: train does not read such a file into memory but maps it, so it may be larger than that
+    /// Four bytes for each token of the file, also where two would do, for programs that read nothing else; train reads both alike
     #[arg(long, requires = "out")]
     pub wide: bool,
     /// Make special tokens of their texts. Without this they are text like any other, as text of unknown origin should be

@@ -21,25 +21,26 @@ use crate::tokenizer::Tokenizer;
 pub fn run(args: &EvalArgs) -> Result<(), Error> {
     let run = RunDirectory::open(&args.model)?;
     let (settings, record, loaded, tokenizer) = load(&run, args.best)?;
+    let (encoded, corpus);
     let tokens = match &args.data {
         Some(path) => {
-            let source = Source::load(Some(path))?;
-            let tokens = source.encode(&tokenizer)?;
+            encoded = Source::load(Some(path))?.encode(&tokenizer)?;
+            let tokens = encoded.tokens();
             if tokens.len() < 2 {
-                return Err(Error::content(path, "at least 2 tokens", "1"));
+                let found = tokens.len().to_string();
+                return Err(Error::content(path, "at least 2 tokens", found));
             }
             tokens
         }
-        None => validation_part(
-            &settings,
-            record,
-            &tokenizer,
-            loaded.model.config().block_size,
-        )?,
+        None => {
+            let block_size = loaded.model.config().block_size;
+            corpus = own_text(&settings, record, &tokenizer, block_size)?;
+            corpus.validation()
+        }
     };
     let threads = available_threads();
     let found =
-        evaluate::<TensorEngine<f32>>(&loaded.model, &loaded.params, &tokenizer, &tokens, threads)?;
+        evaluate::<TensorEngine<f32>>(&loaded.model, &loaded.params, &tokenizer, tokens, threads)?;
     if args.json {
         print_json(&found)
     } else {
@@ -47,12 +48,13 @@ pub fn run(args: &EvalArgs) -> Result<(), Error> {
     }
 }
 
-fn validation_part(
+/// The text of the run.
+fn own_text(
     settings: &Settings,
     record: Record,
     tokenizer: &Tokenizer,
     block_size: usize,
-) -> Result<Vec<u32>, Error> {
+) -> Result<Corpus, Error> {
     if record.is_imported() {
         let expected = "a text to measure on, since the model was imported";
         return Err(Error::setting("--data", expected, "none"));
@@ -67,8 +69,7 @@ fn validation_part(
             found,
         });
     }
-    let corpus = Corpus::new(&source, tokenizer, block_size)?;
-    Ok(corpus.validation().to_vec())
+    Corpus::new(&source, tokenizer, block_size)
 }
 
 fn describe(found: &Evaluation) -> String {

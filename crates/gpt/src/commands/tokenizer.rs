@@ -12,6 +12,8 @@ use std::path::Path;
 
 use crate::Error;
 use crate::cli::{TokenizerCommand, TokenizerFile};
+use crate::memory::available_bytes;
+use crate::text::gigabytes;
 use crate::tokenizer::Tokenizer;
 use crate::tokenizer::bpe::{Given, SplitRule};
 
@@ -33,7 +35,8 @@ pub fn run(command: &TokenizerCommand) -> Result<(), Error> {
 fn rule(text: &str) -> Result<SplitRule, Error> {
     text.parse()
         .map_err(|error: crate::tokenizer::bpe::BpeError| {
-            Error::setting("--split", "gpt2, or a regular expression", error)
+            let expected = "gpt2, cl100k, o200k, or a regular expression";
+            Error::setting("--split", expected, error)
         })
 }
 
@@ -45,6 +48,23 @@ impl TokenizerFile {
             sha256: self.sha256.clone(),
         };
         Tokenizer::load_with(&self.tokenizer, &given)
+    }
+}
+
+/// Refuses a text that would not fit in memory, if the rule needs all of it there.
+///
+/// A text of unknown length is read until memory ends, which is an error too.
+fn check_room(rule: &SplitRule, path: &Path, length: Option<u64>) -> Result<(), Error> {
+    let room = available_bytes().unwrap_or(u64::MAX);
+    match length.filter(|&length| length > room && !rule.is_known()) {
+        None => Ok(()),
+        Some(length) => {
+            let room = gigabytes(room as f64);
+            let expected = format!(
+                "a text that fits into the {room} of free memory, as a split rule other than gpt2, cl100k and o200k needs it there as a whole (or several smaller files)"
+            );
+            Err(Error::content(path, expected, gigabytes(length as f64)))
+        }
     }
 }
 
@@ -61,4 +81,31 @@ fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), Error> {
         return Err(Error::content(path, "a file", "a folder"));
     }
     Ok((Box::new(file), facts.is_file().then_some(facts.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_text_larger_than_memory_needs_a_rule_that_can_be_applied_to_parts() {
+        let path = Path::new("huge.txt");
+        let own = rule(r"\w+|\W+").unwrap();
+        let message = check_room(&own, path, Some(1 << 60)).unwrap_err();
+        let message = message.to_string();
+        assert!(
+            message.starts_with("huge.txt: expected a text that fits into the "),
+            "{message}"
+        );
+        assert!(
+            message.contains("cl100k") && message.ends_with("GB"),
+            "{message}"
+        );
+        assert!(check_room(&own, path, Some(1000)).is_ok());
+        assert!(check_room(&own, path, None).is_ok());
+        for name in ["gpt2", "cl100k", "o200k"] {
+            assert!(check_room(&rule(name).unwrap(), path, Some(1 << 60)).is_ok());
+        }
+    }
 }

@@ -97,7 +97,19 @@ impl CharacterTokenizer {
     pub fn encode(&self, text: &str, name: &str) -> Result<Vec<u32>, Error> {
         // Counted first: a vector that grows on the way would hold up to three times the tokens of a large text.
         let mut tokens = Vec::with_capacity(text.chars().count());
-        for (offset, character) in text.char_indices() {
+        for token in self.tokens(text, name) {
+            tokens.push(token?);
+        }
+        Ok(tokens)
+    }
+
+    /// The tokens of `text`, one at a time, up to the first error.
+    pub(super) fn tokens(
+        &self,
+        text: &str,
+        name: &str,
+    ) -> impl Iterator<Item = Result<u32, Error>> {
+        text.char_indices().map(move |(offset, character)| {
             let size = self.size();
             let unknown = || Error::UnknownCharacter {
                 name: name.to_owned(),
@@ -105,9 +117,8 @@ impl CharacterTokenizer {
                 offset,
                 size,
             };
-            tokens.push(self.token(character).ok_or_else(unknown)?);
-        }
-        Ok(tokens)
+            self.token(character).ok_or_else(unknown)
+        })
     }
 
     /// The text of `tokens`.

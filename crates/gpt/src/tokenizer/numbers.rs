@@ -38,7 +38,16 @@ impl NumberTokenizer {
     ///
     /// [`Error::NoToken`] for the first word that is no number below the size of the vocabulary.
     pub fn encode(&self, text: &str, name: &str) -> Result<Vec<u32>, Error> {
-        let token = |word: &str| {
+        self.tokens(text, name).collect()
+    }
+
+    /// The tokens in `text`, one at a time.
+    pub(super) fn tokens(
+        &self,
+        text: &str,
+        name: &str,
+    ) -> impl Iterator<Item = Result<u32, Error>> {
+        text.split_whitespace().map(move |word| {
             let token = word.parse().ok();
             token
                 .filter(|&token: &u32| (token as usize) < self.size)
@@ -48,8 +57,7 @@ impl NumberTokenizer {
                     found: word.chars().take(20).collect(),
                     offset: word.as_ptr().addr() - text.as_ptr().addr(),
                 })
-        };
-        text.split_whitespace().map(token).collect()
+        })
     }
 
     /// The numbers of `tokens`.

@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader, BufWriter, Write, stdout};
 use std::path::Path;
 
-use burtorch_data::{is_token_file, read_tokens};
+use burtorch_data::is_token_file;
 
 use super::open;
 use crate::Error;
 use crate::cli::TokenizerDecodeArgs;
+use crate::corpus::Encoded;
 use crate::tokenizer::Tokenizer;
 
 /// Tokens decoded at a time.
@@ -33,8 +34,9 @@ fn from_file(
     tokenizer: &Tokenizer,
     write: &mut dyn FnMut(&[u32]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let tokens = read_tokens(path, tokenizer.size())?;
-    tokens.chunks(BATCH).try_for_each(write)
+    let encoded = Encoded::open(path, tokenizer.size())?;
+    let mut parts = encoded.tokens().chunks(BATCH);
+    parts.try_for_each(|part| write(&part.to_vec()))
 }
 
 /// Numbers set apart by white space.

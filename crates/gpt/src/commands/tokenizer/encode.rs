@@ -7,7 +7,7 @@ use std::time::Instant;
 use burtorch_data::{TokenWriter, Width};
 
 use super::meter::Meter;
-use super::open;
+use super::{check_room, open};
 use crate::Error;
 use crate::cli::TokenizerEncodeArgs;
 use crate::commands::threads;
@@ -66,6 +66,9 @@ pub(super) fn run(args: &TokenizerEncodeArgs) -> Result<(), Error> {
     let threads = threads(args.threads)?;
     let tokenizer = args.file.load()?;
     let (mut text, length) = open(&args.text)?;
+    if let Tokenizer::Bpe(bpe) = &tokenizer {
+        check_room(bpe.rule(), &args.text, length)?;
+    }
     let mut sink = Sink::new(args, &tokenizer)?;
     let (bytes, tokens) = match &tokenizer {
         Tokenizer::Bpe(bpe) => {

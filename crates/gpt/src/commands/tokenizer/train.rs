@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::meter::Meter;
-use super::{open, rule};
+use super::{check_room, open, rule};
 use crate::Error;
 use crate::cli::TokenizerTrainArgs;
 use crate::commands::{print, print_json, threads};
@@ -14,7 +14,7 @@ use crate::memory::peak_resident_bytes;
 use crate::progress::note;
 use crate::text::grouped;
 use crate::tokenizer::bpe::files::hexadecimal;
-use crate::tokenizer::bpe::{BpeError, Progress, Trained, Trainer};
+use crate::tokenizer::bpe::{BpeError, Progress, SplitRule, Trained, Trainer};
 
 /// Single bytes and special tokens are always there.
 const BYTES: usize = 256;
@@ -34,8 +34,9 @@ struct Outcome {
 
 pub(super) fn run(args: &TokenizerTrainArgs) -> Result<(), Error> {
     let start = Instant::now();
-    check(args)?;
-    let mut trainer = Trainer::new(rule(&args.split)?)
+    let rule = rule(&args.split)?;
+    check(args, &rule)?;
+    let mut trainer = Trainer::new(rule)
         .with_threads(threads(args.threads)?)
         .with_specials(args.specials.clone())
         .map_err(|error| Error::setting("--special", "different texts, none empty", error))?;
@@ -66,7 +67,7 @@ pub(super) fn run(args: &TokenizerTrainArgs) -> Result<(), Error> {
 }
 
 /// Refuses what would only be found out after the texts were read.
-fn check(args: &TokenizerTrainArgs) -> Result<(), Error> {
+fn check(args: &TokenizerTrainArgs, rule: &SplitRule) -> Result<(), Error> {
     let least = BYTES + args.specials.len();
     if args.vocab_size < least {
         let expected = format!(
@@ -85,7 +86,8 @@ fn check(args: &TokenizerTrainArgs) -> Result<(), Error> {
     }
     for path in &args.texts {
         if path != Path::new("-") {
-            open(path)?;
+            let (_, length) = open(path)?;
+            check_room(rule, path, length)?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@
 //! | `vocab.json` and `merges.txt` (or `encoder.json` and `vocab.bpe`) | must be given | tokens that no merge makes |
 //! | `….tiktoken` | must be given | must be given |
 //!
-//! Of the files of GPT-2 and r50k rule and special token are known by the SHA-256 of what they hold. What is read is checked: ids, ranks,
+//! Of the files of GPT-2, r50k, p50k, cl100k and o200k, rule and special tokens are known by the SHA-256 of what they hold. What is read is checked: ids, ranks,
 //! bytes and merges must fit each other, and what would encode differently from the program the file was made for is refused.
 
 mod alphabet;
@@ -22,14 +22,50 @@ use sha2::{Digest, Sha256};
 use super::{Bpe, BpeError, SplitRule};
 use crate::{Error, atomic_file};
 
-/// SHA-256 of files of GPT-2's vocabulary: `r50k_base.tiktoken` and `vocab.bpe`.
-const GPT2_FILES: [&str; 2] = [
-    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
-    "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
-];
+/// A vocabulary whose files do not say how text is split, but which are known.
+struct Known {
+    /// SHA-256 of files of it.
+    files: &'static [&'static str],
+    rule: &'static str,
+    specials: &'static [(&'static str, u32)],
+}
 
-/// The special token of GPT-2's vocabulary.
-const GPT2_SPECIAL: (&str, u32) = ("<|endoftext|>", 50256);
+/// The vocabularies of GPT-2 to GPT-4o.
+const KNOWN: [Known; 4] = [
+    Known {
+        // r50k_base.tiktoken and vocab.bpe
+        files: &[
+            "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+            "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+        ],
+        rule: SplitRule::GPT2,
+        specials: &[("<|endoftext|>", 50256)],
+    },
+    Known {
+        // p50k_base.tiktoken
+        files: &["94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"],
+        rule: SplitRule::GPT2,
+        specials: &[("<|endoftext|>", 50256)],
+    },
+    Known {
+        // cl100k_base.tiktoken
+        files: &["223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"],
+        rule: SplitRule::CL100K,
+        specials: &[
+            ("<|endoftext|>", 100_257),
+            ("<|fim_prefix|>", 100_258),
+            ("<|fim_middle|>", 100_259),
+            ("<|fim_suffix|>", 100_260),
+            ("<|endofprompt|>", 100_276),
+        ],
+    },
+    Known {
+        // o200k_base.tiktoken
+        files: &["446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"],
+        rule: SplitRule::O200K,
+        specials: &[("<|endoftext|>", 199_999), ("<|endofprompt|>", 200_018)],
+    },
+];
 
 /// What is said of a tokenizer beside its file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -167,19 +203,20 @@ impl Given {
     /// Rule and special tokens of a file that has none, by its hash or as given.
     fn with_known(&self, sha256: &str) -> Result<(SplitRule, Vec<(String, u32)>), BpeError> {
         self.check(sha256)?;
-        let known = GPT2_FILES.contains(&sha256);
-        let rule = match &self.rule {
-            Some(rule) => rule.clone(),
-            None if known => SplitRule::Gpt2,
-            None => {
-                let expected = "a rule, which this kind of file does not carry (say --split gpt2, or a regular expression)";
+        let known = KNOWN.iter().find(|known| known.files.contains(&sha256));
+        let rule = match (&self.rule, known) {
+            (Some(rule), _) => rule.clone(),
+            (None, Some(known)) => known.rule.parse()?,
+            (None, None) => {
+                let expected = "a rule, which this kind of file does not carry (say --split gpt2, cl100k, o200k, or a regular expression)";
                 return Err(BpeError::content("split rule", expected, "none"));
             }
         };
         let mut specials = self.specials.clone();
-        let (text, token) = GPT2_SPECIAL;
-        if known && !specials.iter().any(|special| special.1 == token) {
-            specials.push((text.into(), token));
+        for &(text, token) in known.map_or(&[][..], |known| known.specials) {
+            if !self.specials.iter().any(|special| special.1 == token) {
+                specials.push((text.into(), token));
+            }
         }
         Ok((rule, specials))
     }

@@ -37,6 +37,14 @@ impl SplitRule {
     pub const GPT2: &'static str =
         r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
+    /// The expression of the vocabulary cl100k, which tiktoken has: contractions in any case, runs of letters with one other character in
+    /// front, up to three digits, runs of other characters with line ends behind, and white space by lines.
+    pub const CL100K: &'static str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
+
+    /// The expression of the vocabulary o200k, likewise; letters are cut where small ones are followed by capital ones, and contractions
+    /// stay with their words.
+    pub const O200K: &'static str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
     /// Calls `visit` with start and end of each piece in turn; together the pieces are `bytes`.
     ///
     /// # Errors
@@ -57,29 +65,47 @@ impl SplitRule {
         }
     }
 
+    /// Whether much text can be cut before all of it is known, so that it need not be in memory as a whole: with the rules that are known
+    /// here by name. What an expression of the user's makes of a place may depend on all that follows.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.cut().is_some()
+    }
+
+    /// Finds the last place from the third argument to the second at which the bytes can be cut.
+    fn cut(&self) -> Option<fn(&[u8], usize, usize) -> Option<usize>> {
+        match self {
+            Self::Gpt2 => Some(cut_at_blank),
+            Self::Pattern(pattern) if [Self::CL100K, Self::O200K].contains(&pattern.source()) => {
+                Some(cut_behind_word)
+            }
+            Self::Pattern(_) => None,
+        }
+    }
+
     /// How many leading bytes are cut the same whatever follows `bytes`, and make pieces of their own: what can be used of a stream of
     /// which `bytes` is known. 0 if nothing is certain, as always with a rule of the user's.
     #[must_use]
     pub fn settled(&self, bytes: &[u8]) -> usize {
-        if *self != Self::Gpt2 {
-            return 0;
-        }
+        let Some(cut) = self.cut() else { return 0 };
         let last = bytes.len().saturating_sub(LOOK_AHEAD);
-        safe_cut(bytes, last, 1).unwrap_or_else(|| gpt2::last_end_of_text(bytes, last))
+        let text = || match self {
+            Self::Gpt2 => gpt2::last_end_of_text(bytes, last),
+            Self::Pattern(_) => 0,
+        };
+        cut(bytes, last, 1).unwrap_or_else(text)
     }
 
-    /// Cuts `bytes` into at most `count` parts of about the same size, so that the pieces of the parts are the pieces of the whole.
-    ///
-    /// With the rule of GPT-2 these are cuts in front of white space behind something else. Nothing but a run of white space can hold
-    /// both sides of any cut, and that run begins there.
+    /// Cuts `bytes` into at most `count` parts of about the same size, so that the pieces of the parts are the pieces of the whole; with a
+    /// rule of the user's into one.
     #[must_use]
     pub fn parts<'a>(&self, bytes: &'a [u8], count: usize) -> Vec<&'a [u8]> {
         let mut parts = Vec::new();
         let mut start = 0;
-        if *self == Self::Gpt2 {
+        if let Some(find) = self.cut() {
             for part in 1..count {
                 let wanted = (bytes.len() as u128 * part as u128 / count as u128) as usize;
-                if let Some(cut) = safe_cut(bytes, wanted, start + 1) {
+                if let Some(cut) = find(bytes, wanted, start + 1) {
                     parts.push(&bytes[start..cut]);
                     start = cut;
                 }
@@ -91,11 +117,24 @@ impl SplitRule {
 }
 
 /// The last place from `from` to `to` at which ASCII white space follows another ASCII character.
-fn safe_cut(bytes: &[u8], to: usize, from: usize) -> Option<usize> {
+///
+/// With the rule of GPT-2 nothing but a run of white space can hold both sides of any cut, and that run begins there.
+fn cut_at_blank(bytes: &[u8], to: usize, from: usize) -> Option<usize> {
     let blank = |byte: u8| byte == b' ' || (b'\t'..=b'\r').contains(&byte);
     (from..=to)
         .rev()
         .find(|&cut| blank(bytes[cut]) && bytes[cut - 1].is_ascii() && !blank(bytes[cut - 1]))
+}
+
+/// The last place from `from` to `to` at which a space follows an ASCII letter or digit.
+///
+/// No piece of [`SplitRule::CL100K`] or [`SplitRule::O200K`] has a space behind its first character unless all is white space, so a piece
+/// begins with this one. Those that end with a letter or digit look at no more than the next character, and neither a space nor an
+/// end of the text lets them go on.
+fn cut_behind_word(bytes: &[u8], to: usize, from: usize) -> Option<usize> {
+    (from..=to)
+        .rev()
+        .find(|&cut| bytes[cut] == b' ' && bytes[cut - 1].is_ascii_alphanumeric())
 }
 
 impl fmt::Display for SplitRule {
@@ -110,10 +149,12 @@ impl fmt::Display for SplitRule {
 impl FromStr for SplitRule {
     type Err = BpeError;
 
-    /// `gpt2`, or a regular expression; that of [`SplitRule::GPT2`] is recognised.
+    /// `gpt2`, `cl100k`, `o200k`, or a regular expression; that of [`SplitRule::GPT2`] is recognised.
     fn from_str(text: &str) -> Result<Self, BpeError> {
         match text {
             "gpt2" | Self::GPT2 => Ok(Self::Gpt2),
+            "cl100k" => Self::CL100K.parse(),
+            "o200k" => Self::O200K.parse(),
             pattern => Ok(Self::Pattern(Pattern::new(pattern)?)),
         }
     }
@@ -160,6 +201,9 @@ mod tests {
             Just("\u{85}"),
             Just("re"),
             Just("'Ve"),
+            Just("aB"),
+            Just("\r\n"),
+            Just("/"),
             Just("abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"),
             Just("                                                                          "),
         ];
@@ -168,6 +212,11 @@ mod tests {
 
     fn expression() -> SplitRule {
         SplitRule::Pattern(Pattern::new(SplitRule::GPT2).unwrap())
+    }
+
+    fn known() -> impl Strategy<Value = SplitRule> {
+        let names = prop::sample::select(vec!["gpt2", "cl100k", "o200k"]);
+        names.prop_map(|name| name.parse().unwrap())
     }
 
     proptest! {
@@ -186,21 +235,20 @@ mod tests {
         }
 
         #[test]
-        fn bpe_f11_parts_are_cut_where_nothing_changes(text in tricky(), count in 1_usize..9) {
-            let parts = SplitRule::Gpt2.parts(text.as_bytes(), count);
+        fn bpe_f11_parts_are_cut_where_nothing_changes(rule in known(), text in tricky(), count in 1_usize..9) {
+            let parts = rule.parts(text.as_bytes(), count);
             prop_assert!(parts.len() <= count);
-            let apart: Vec<_> = parts.iter().flat_map(|part| pieces(&SplitRule::Gpt2, part)).collect();
-            prop_assert_eq!(apart, pieces(&SplitRule::Gpt2, text.as_bytes()));
+            let apart: Vec<_> = parts.iter().flat_map(|part| pieces(&rule, part)).collect();
+            prop_assert_eq!(apart, pieces(&rule, text.as_bytes()));
         }
 
         #[test]
-        fn what_is_settled_stays(text in prop_oneof![tricky(), "[a-z中é]{0,99}"], more in tricky(), cut in any::<prop::sample::Index>()) {
+        fn what_is_settled_stays(rule in known(), text in prop_oneof![tricky(), "[a-z中é]{0,99}"], more in tricky(), cut in any::<prop::sample::Index>()) {
             let whole = text + &more;
             let known = &whole.as_bytes()[..cut.index(whole.len() + 1)];
-            let settled = SplitRule::Gpt2.settled(known);
-            let (first, rest) = whole.as_bytes().split_at(settled);
-            let apart = [pieces(&SplitRule::Gpt2, first), pieces(&SplitRule::Gpt2, rest)].concat();
-            prop_assert_eq!(apart, pieces(&SplitRule::Gpt2, whole.as_bytes()));
+            let (first, rest) = whole.as_bytes().split_at(rule.settled(known));
+            let apart = [pieces(&rule, first), pieces(&rule, rest)].concat();
+            prop_assert_eq!(apart, pieces(&rule, whole.as_bytes()));
         }
     }
 
@@ -238,6 +286,14 @@ mod tests {
             0
         );
         assert_eq!(expression().settled(text.as_bytes()), 0);
+        for name in ["cl100k", "o200k"] {
+            let rule: SplitRule = name.parse().unwrap();
+            let text = "some words of a text ".repeat(9);
+            assert!(rule.is_known() && rule.settled(text.as_bytes()) > text.len() - 20);
+            assert_eq!(rule.parts(text.as_bytes(), 4).len(), 4);
+        }
+        assert!(!expression().is_known());
+        assert_eq!(expression().parts(b"some words of a text", 2).len(), 1);
     }
 
     #[test]

@@ -9,8 +9,8 @@ const SHARE: usize = 1 << 16;
 
 /// Encodes bytes that come in parts, cut anywhere, to the tokens of the whole, on several threads.
 ///
-/// It keeps what the bytes to come could change: with the split rule of GPT-2 the last piece or two, so memory does not grow with
-/// the text, but with its longest piece; with a rule of the user's everything up to the end.
+/// It keeps what the bytes to come could change: with a rule that is [known](super::SplitRule::is_known) the last piece or two, so memory
+/// does not grow with the text, but with its longest piece; with a rule of the user's everything up to the end.
 #[derive(Debug)]
 pub struct StreamEncoder<'a> {
     bpe: &'a Bpe,

@@ -124,7 +124,7 @@ impl Trainer {
     }
 
     /// Counts the pieces of a text that is read to its end, as one text. Memory grows with the number of different pieces, not with the
-    /// text, unless the split rule is one of the user's: then the text is read as a whole.
+    /// text, unless the split rule is not [known](SplitRule::is_known): then the text is read as a whole.
     ///
     /// # Errors
     ///

@@ -1,8 +1,12 @@
 //! A rule of the user's, as a regular expression.
 
-use fancy_regex::Regex;
+use fancy_regex::{Regex, RegexBuilder};
 
 use super::super::BpeError;
+
+/// Bytes that the compiled form of an expression, or of each part of one with look-around, may have. That of o200k has 0.2 MB; a repetition
+/// such as `\p{L}{1000}` would else take as much as it likes.
+const SIZE: usize = 1 << 20;
 
 /// A regular expression in the syntax of the crate `fancy-regex` (look-around included), whose matches are the pieces.
 ///
@@ -27,7 +31,8 @@ impl Pattern {
     ///
     /// [`BpeError::Pattern`] for one that cannot be understood.
     pub fn new(source: &str) -> Result<Self, BpeError> {
-        let regex = Regex::new(source).map_err(|error| BpeError::pattern(source, &error))?;
+        let built = RegexBuilder::new(source).delegate_size_limit(SIZE).build();
+        let regex = built.map_err(|error| BpeError::pattern(source, &error))?;
         Ok(Self { regex })
     }
 
