@@ -10,22 +10,18 @@
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use burtorch_gpt::Error;
-use burtorch_gpt::checkpoint::{Snapshot, load_model, load_state, save_model, save_state};
-use burtorch_gpt::config::{Config, ConfigFile, Record, Settings};
-use burtorch_gpt::corpus::{Corpus, Source};
-use burtorch_gpt::hugging_face::{export, import};
-use burtorch_gpt::metrics::{Line, Metrics};
-use burtorch_gpt::model::{Gpt, ModelConfig};
-use burtorch_gpt::tokenizer::{NumberTokenizer, Tokenizer};
-use burtorch_optim::{AdamOptions, AdamW, Groups};
-use burtorch_tensor::Params;
 use burtorch_tests::{Counting, Mutator, Outcome};
+
+mod bpe;
+mod models;
+mod runs;
+mod tokens;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -238,36 +234,6 @@ fn the_search_finds_what_it_looks_for(watch: &Watch) {
     assert!(asks.contains("it took"), "{asks}");
 }
 
-/// The smallest models there are, in two styles.
-fn models() -> Outcome<Vec<(Gpt, Params<f32>)>> {
-    let size = |style: ModelConfig| ModelConfig {
-        block_size: 2,
-        layers: 1,
-        heads: 1,
-        embed: 2,
-        ..style
-    };
-    let model = |config: ModelConfig| {
-        let mut params = Params::new();
-        Ok((Gpt::new(&config, &mut params, 1)?, params))
-    };
-    let styles = [
-        ModelConfig::small(3),
-        ModelConfig {
-            head_bias: false,
-            ..ModelConfig::mini(3)
-        },
-    ];
-    styles.into_iter().map(|style| model(size(style))).collect()
-}
-
-fn adamw(params: &Params<f32>) -> Outcome<AdamW<f32>> {
-    Ok(AdamW::new(
-        Groups::all(params.len(), 0.1)?,
-        AdamOptions::default(),
-    )?)
-}
-
 /// What a function writes to a file.
 fn written(folder: &Path, write: impl FnOnce(&Path) -> Result<(), Error>) -> Outcome<Vec<u8>> {
     let path = folder.join("seed");
@@ -277,191 +243,19 @@ fn written(folder: &Path, write: impl FnOnce(&Path) -> Result<(), Error>) -> Out
 
 fn targets(folder: &Path) -> Outcome<Vec<Target>> {
     Ok(vec![
-        model(folder)?,
-        state(folder)?,
-        config()?,
-        tokenizer(folder)?,
-        text(),
-        metrics()?,
-        their_config(folder)?,
-        their_weights(folder)?,
-        their_tokenizer(folder)?,
+        models::model(folder)?,
+        models::state(folder)?,
+        runs::config()?,
+        runs::metrics()?,
+        tokens::tokenizer(folder)?,
+        tokens::text(),
+        tokens::token_file(folder)?,
+        bpe::tokenizer_json(folder)?,
+        bpe::vocabulary(folder)?,
+        bpe::merges(folder)?,
+        bpe::tiktoken(folder)?,
+        models::their_config(folder)?,
+        models::their_weights(folder)?,
+        models::their_tokenizer(folder)?,
     ])
-}
-
-fn model(folder: &Path) -> Outcome<Target> {
-    let mut seeds = Vec::new();
-    for (model, params) in models()? {
-        seeds.push(written(folder, |path| {
-            save_model(path, &model, &params, 7)
-        })?);
-    }
-    let load = |path: &Path| load_model(path).map(drop);
-    Ok(Target {
-        name: "model",
-        file: "model.safetensors",
-        seeds,
-        load: Box::new(load),
-    })
-}
-
-fn state(folder: &Path) -> Outcome<Target> {
-    let (model, params) = models()?.remove(0);
-    let optimizer = adamw(&params)?;
-    let snapshot = Snapshot {
-        step: 7,
-        model: &model,
-        params: &params,
-        optimizer: &optimizer,
-        data_hash: "fnv1a-00-1",
-    };
-    let seeds = vec![written(folder, |path| save_state(path, &snapshot))?];
-    let load = move |path: &Path| {
-        let (mut params, mut optimizer) = (params.clone(), optimizer.clone());
-        load_state(
-            path,
-            &model,
-            &mut params,
-            &mut optimizer,
-            ("text", "fnv1a-00-1"),
-        )
-        .map(drop)
-    };
-    Ok(Target {
-        name: "state",
-        file: "state.safetensors",
-        seeds,
-        load: Box::new(load),
-    })
-}
-
-fn config() -> Outcome<Target> {
-    let config = Config::resolve(&Settings::default())?;
-    let record = Record::imported(Path::new("x"));
-    let seeds = vec![
-        ConfigFile::text(&config, &record)?.into_bytes(),
-        b"steps = 3\nlr = 1e-3\n".to_vec(),
-    ];
-    let load = |path: &Path| Config::resolve(&ConfigFile::load(path)?.settings).map(drop);
-    Ok(Target {
-        name: "config",
-        file: "config.toml",
-        seeds,
-        load: Box::new(load),
-    })
-}
-
-fn tokenizer(folder: &Path) -> Outcome<Target> {
-    let all = [
-        Tokenizer::characters_of("the quick brown fox\n\u{e9}\u{1f98a}"),
-        Tokenizer::Number(NumberTokenizer::new(50_257)),
-    ];
-    let mut seeds = Vec::new();
-    for tokenizer in &all {
-        seeds.push(written(folder, |path| tokenizer.save(path))?);
-    }
-    let load = |path: &Path| {
-        let tokenizer = Tokenizer::load(path)?;
-        let first = tokenizer.decode(&[0])?;
-        tokenizer.encode(&first, "x").map(drop)
-    };
-    Ok(Target {
-        name: "tokenizer",
-        file: "tokenizer.json",
-        seeds,
-        load: Box::new(load),
-    })
-}
-
-fn text() -> Target {
-    let seeds = vec![
-        "Once upon a time there was a text.\r\n"
-            .repeat(4)
-            .into_bytes(),
-        "\u{feff}é 語 🦊 ".repeat(8).into_bytes(),
-    ];
-    let load = |path: &Path| {
-        let source = Source::load(Some(path))?;
-        let tokenizer = Tokenizer::characters_of(&source.text);
-        Corpus::new(&source, &tokenizer, 2).map(drop)
-    };
-    Target {
-        name: "text",
-        file: "text.txt",
-        seeds,
-        load: Box::new(load),
-    }
-}
-
-fn metrics() -> Outcome<Target> {
-    let line = |step| Line {
-        step,
-        loss: 2.5,
-        lr: 1e-3,
-        grad_norm: 0.5,
-        tokens_per_s: 1e5,
-        ms: 1.25,
-        val_loss: (step == 2).then_some(2.25),
-        sample: (step == 2).then(|| "so\nit".into()),
-    };
-    let lines = (1..=3).map(|step| serde_json::to_string(&line(step)).map(|text| text + "\n"));
-    let seeds = vec![lines.collect::<Result<String, _>>()?.into_bytes()];
-    let load = |path: &Path| {
-        Metrics::read(path)?;
-        Metrics::resume(path, 2).map(drop)
-    };
-    Ok(Target {
-        name: "metrics",
-        file: "metrics.jsonl",
-        seeds,
-        load: Box::new(load),
-    })
-}
-
-/// An import from a folder of theirs in which the file at hand takes the place of the one of its name.
-fn import_with(folder: &Path, file: &'static str) -> Outcome<(Vec<u8>, Load)> {
-    let (model, params) = models()?.remove(1);
-    let theirs = tempfile::tempdir_in(folder)?.keep();
-    let source: PathBuf = theirs.join("source");
-    export(&model, &params, &Tokenizer::characters_of("abc"), &source)?;
-    let seed = fs::read(source.join(file))?;
-    let load = move |path: &Path| {
-        fs::copy(path, source.join(file)).map_err(Error::Output)?;
-        let out = theirs.join("out");
-        let imported = import(&source, &out, true).map(drop);
-        // It may not be there.
-        let _ = fs::remove_dir_all(&out);
-        imported
-    };
-    Ok((seed, Box::new(load)))
-}
-
-fn their_config(folder: &Path) -> Outcome<Target> {
-    let (seed, load) = import_with(folder, "config.json")?;
-    Ok(Target {
-        name: "import-config",
-        file: "config.json",
-        seeds: vec![seed],
-        load,
-    })
-}
-
-fn their_weights(folder: &Path) -> Outcome<Target> {
-    let (seed, load) = import_with(folder, "model.safetensors")?;
-    Ok(Target {
-        name: "import-weights",
-        file: "weights.safetensors",
-        seeds: vec![seed],
-        load,
-    })
-}
-
-fn their_tokenizer(folder: &Path) -> Outcome<Target> {
-    let (seed, load) = import_with(folder, "tokenizer.json")?;
-    Ok(Target {
-        name: "import-tokenizer",
-        file: "their-tokenizer.json",
-        seeds: vec![seed],
-        load,
-    })
 }

@@ -21,6 +21,9 @@ const NUMBERS: [&str; 12] = [
 /// Lengths and offsets at which arithmetic goes wrong, as a binary file has them.
 const WORDS: [u64; 6] = [0, 1, 255, 1 << 31, 1 << 63, u64::MAX];
 
+/// Bytes in which a file with a header has most of it.
+const HEADER: usize = 64;
+
 /// Damages files. The same seed always damages them in the same way.
 #[derive(Debug, Clone)]
 pub struct Mutator(u64);
@@ -91,7 +94,9 @@ impl Mutator {
             }
             7 => {
                 let word = WORDS[self.below(WORDS.len())].to_le_bytes();
-                let place = [0, self.below(file.len() + 1)][self.below(2)];
+                // Most files say at their beginning what they are and how long.
+                let places = [0, self.below(HEADER), self.below(file.len() + 1)];
+                let place = places[self.below(3)].min(file.len());
                 let end = file.len().min(place + word.len());
                 file[place..end].copy_from_slice(&word[..end - place]);
             }
