@@ -8,10 +8,12 @@ use burtorch_gpt::checkpoint::{LoadedModel, load_model};
 use burtorch_gpt::generation::Generator;
 use burtorch_gpt::hugging_face::{export, import};
 use burtorch_gpt::inference::Decoder;
+use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_gpt::sampling::Sampling;
 use burtorch_gpt::tokenizer::Tokenizer;
+use burtorch_gpt::tokenizer::bpe::{SplitRule, Trainer};
 use burtorch_optim::{AdamOptions, AdamW, Groups, Optimizer};
-use burtorch_tensor::{Context, Engine, Indices, TensorEngine, Workspace};
+use burtorch_tensor::{Context, Engine, Indices, Params, TensorEngine, Workspace};
 use burtorch_tests::{Golden, Outcome, close};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
@@ -136,6 +138,28 @@ fn an_imported_model_writes_what_the_original_writes() -> Outcome {
     let mut decoder = Decoder::new(loaded.model.config(), &loaded.params)?;
     let mut generator = Generator::new(&mut decoder, &tokens[..prompt], greedy, 1)?;
     assert_eq!(generator.tokens(50)?, golden.integers("greedy")?);
+    Ok(())
+}
+
+#[test]
+fn f40_an_empty_prompt_begins_where_an_imported_model_begins_texts() -> Outcome {
+    let trainer = Trainer::new(SplitRule::Gpt2).with_specials(vec!["<|endoftext|>".into()])?;
+    let tokenizer = Tokenizer::Bpe(Box::new(trainer.train(257)?.bpe));
+    let config = ModelConfig {
+        block_size: 4,
+        layers: 1,
+        heads: 1,
+        embed: 4,
+        ..ModelConfig::small(257)
+    };
+    let mut params = Params::new();
+    let model = Gpt::new(&config, &mut params, 1)?;
+    let folder = tempfile::tempdir()?;
+    let (theirs, run) = (folder.path().join("theirs"), folder.path().join("run"));
+    export(&model, &params, &tokenizer, &theirs)?;
+    import(&theirs, &run, false)?;
+    let imported = Tokenizer::load(&run.join("tokenizer.json"))?;
+    assert_eq!(imported.start(), 256);
     Ok(())
 }
 

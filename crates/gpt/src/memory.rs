@@ -13,9 +13,13 @@ const UNKNOWN_MACHINE: u64 = 1 << 42;
 const NUMBER: f64 = 4.0;
 
 /// What the process takes before it trains anything, in bytes: mostly the pages of the program and of the C library that are run
-/// through, 5.8 MB, then the heap of the command line, and what the allocator keeps of buffers that have moved. Measured as the
-/// resident set of runs of the presets on Linux, less the parts below.
-const PROGRAM: f64 = 6.6e6;
+/// through, 6.3 to 7.3 MB depending on how the file lies in the memory of the operating system (less as the linker wrote it than copied),
+/// then the heap of the command line, and what the allocator keeps of buffers that have moved. Measured as the resident set of runs of
+/// the presets on Linux, less the parts below.
+const PROGRAM: f64 = 7.2e6;
+
+/// What making and holding a byte-pair encoding takes, for itself and for each of its tokens. Measured likewise, with 300 to 50,257 tokens.
+const BYTE_PAIRS: (f64, f64) = (1.7e6, 160.0);
 
 /// What every thread at work behind the first takes for itself: stack, and what the allocator keeps for it. Measured likewise.
 const THREAD: f64 = 0.5e6;
@@ -73,6 +77,8 @@ pub struct TextSize {
     pub tokens: usize,
     /// Bytes that these take in memory: none if they are in a file.
     pub token_bytes: usize,
+    /// Whether they are those of a byte-pair encoding.
+    pub byte_pairs: bool,
 }
 
 /// The memory that training takes at its peak, in bytes, by part: what the largest buffers of a run hold, counted from its settings.
@@ -82,7 +88,8 @@ pub struct TextSize {
 /// four at most, so that more threads find no work.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The program itself, about 7 MB and half a MB for every further thread, and the tokens: those of the text, and `2·B·T` of a batch with its targets.
+    /// The program itself, about 7 MB and half a MB for every further thread; a byte-pair encoding, 1.7 MB and 160 bytes for each of its
+    /// tokens; and the tokens: those of the text, two bytes each for up to 65,536 symbols, and `2·B·T` of a batch with its targets.
     pub program_and_tokens: f64,
     /// `P` numbers.
     pub parameters: f64,
@@ -97,7 +104,7 @@ pub struct Estimate {
     /// On the way back: the gradients that are needed at one time, `7·C` for each token in the MLP or `2·C + V` at the head, and the working
     /// memory of kernels.
     pub way_back: f64,
-    /// What drawing a sample takes beyond the results and the way back, in whose place it lies: the weights of products once more,
+    /// What drawing a sample takes beyond the results and the way back, in whose place it lies unless training goes on behind it: the weights of products once more,
     /// `12·L·C² + V·C` numbers, and for every position of a block `2·L·C` for keys and values and `10·C` between the layers.
     pub sampling: f64,
     /// What reading the text takes beyond the memory that is free for it as long as training has not begun.
@@ -126,15 +133,24 @@ impl Estimate {
         };
         let batch = 2.0 * config.batch_size as f64 * config.block_size as f64;
         let program = PROGRAM + (threads - 1.0) * THREAD;
+        let tokenizer = match text.byte_pairs {
+            true => BYTE_PAIRS.0 + BYTE_PAIRS.1 * vocab_size as f64,
+            false => 0.0,
+        };
         let (results, way_back) = activations(config, vocab_size, parameters);
+        // What a sample between two steps leaves is too cut up for what training takes again.
+        let given_back = match (1..config.steps).contains(&config.sample_every) {
+            true => 0.0,
+            false => threads * (results + way_back),
+        };
         let training = Self {
-            program_and_tokens: program + text.token_bytes as f64 + NUMBER * batch,
+            program_and_tokens: program + tokenizer + text.token_bytes as f64 + NUMBER * batch,
             parameters,
             gradients: parameters * (1.0 + sums),
             moments: parameters * moments,
             results: threads * results,
             way_back: threads * way_back,
-            sampling: (sampling(config, vocab_size) - threads * (results + way_back)).max(0.0),
+            sampling: (sampling(config, vocab_size) - given_back).max(0.0),
             reading: 0.0,
         };
         let free = training.total() - training.program_and_tokens;
@@ -277,6 +293,7 @@ mod tests {
             bytes,
             tokens,
             token_bytes: 2 * tokens,
+            byte_pairs: false,
         }
     }
 
@@ -337,6 +354,27 @@ mod tests {
         let found = estimate(1);
         let sum = found.sampling + found.results + found.way_back;
         assert_eq!(sum, decoder.max(found.results + found.way_back));
+    }
+
+    #[test]
+    fn a_sample_between_steps_and_a_byte_pair_encoding_count_by_themselves() {
+        let estimate = |sample_every, byte_pairs| {
+            let config = mini(|settings| {
+                settings.sample_every = Some(sample_every);
+                settings.steps = Some(100);
+            });
+            let text = TextSize {
+                byte_pairs,
+                ..text(100, 100)
+            };
+            Estimate::of(&config, 300, text, 1).unwrap()
+        };
+        let never = estimate(0, false);
+        assert_eq!((estimate(100, false), never.sampling), (never, 0.0));
+        let decoder: f64 = 4.0 * (6.0 * 12.0 * 576.0 + 300.0 * 24.0 + 8.0 * 24.0 * 22.0);
+        assert_eq!(estimate(99, false).sampling, decoder);
+        let more = estimate(0, true).total() - never.total();
+        assert!((more - 1_748_000.0).abs() < 1.0, "{more}");
     }
 
     #[test]

@@ -149,6 +149,7 @@ pub(crate) fn estimate(
         bytes: source.text.len(),
         tokens: encoded.tokens().len(),
         token_bytes: encoded.bytes_in_memory(),
+        byte_pairs: matches!(tokenizer, Tokenizer::Bpe(_)),
     };
     Estimate::of(config, tokenizer.size(), size, threads)
 }

@@ -15,6 +15,9 @@ use super::BpeError;
 /// Bytes that may follow a piece and still say where it ends: a character, and one more.
 const LOOK_AHEAD: usize = 8;
 
+/// Finds the last place from the third argument to the second at which the bytes can be cut.
+type Find = fn(&[u8], usize, usize) -> Option<usize>;
+
 /// The rule by which bytes are cut into pieces. Each piece is merged on its own.
 ///
 /// A tokenizer without its rule is another tokenizer, so every file format either carries the rule or needs it said.
@@ -72,8 +75,8 @@ impl SplitRule {
         self.cut().is_some()
     }
 
-    /// Finds the last place from the third argument to the second at which the bytes can be cut.
-    fn cut(&self) -> Option<fn(&[u8], usize, usize) -> Option<usize>> {
+    /// Where text of this rule can be cut.
+    fn cut(&self) -> Option<Find> {
         match self {
             Self::Gpt2 => Some(cut_at_blank),
             Self::Pattern(pattern) if [Self::CL100K, Self::O200K].contains(&pattern.source()) => {
