@@ -8,7 +8,7 @@ use burtorch_data::{Batches, Windows};
 use burtorch_gpt::config::{Config, Preset, Settings};
 use burtorch_gpt::generation::Generator;
 use burtorch_gpt::inference::Decoder;
-use burtorch_gpt::memory::Estimate;
+use burtorch_gpt::memory::{Estimate, TextSize};
 use burtorch_gpt::model::{Gpt, ModelConfig};
 use burtorch_gpt::sampling::Sampling;
 use burtorch_gpt::trainer::Trainer;
@@ -260,7 +260,13 @@ fn the_peak_does_not_grow_with_the_batch<W: Workspace<f32>>(presets: &[Preset]) 
 
 /// The parts of the estimate that are a trainer's: no program, no text, no evaluation.
 fn foretold(config: &Config, threads: usize) -> Outcome<f64> {
-    let found = Estimate::of(config, VOCABULARY, (0, 0), threads)?;
+    let nothing = TextSize {
+        bytes: 0,
+        tokens: 0,
+        token_bytes: 0,
+        byte_pairs: false,
+    };
+    let found = Estimate::of(config, VOCABULARY, nothing, threads)?;
     let batch = size_of::<u32>() * 2 * config.batch_size * config.block_size;
     let weights = found.parameters + found.gradients + found.moments;
     Ok(weights + found.results + found.way_back + batch as f64)
