@@ -71,6 +71,7 @@ fn load(
 ) -> Result<(Settings, Record, LoadedModel, Tokenizer), Error> {
     let (settings, record) = ConfigFile::load_run(&run.config())?;
     let tokenizer = Tokenizer::load(&run.tokenizer())?;
+    record.check(&tokenizer, &run.tokenizer())?;
     let path = match best {
         true => run.best(),
         false => run.model(),

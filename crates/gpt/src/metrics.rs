@@ -23,8 +23,8 @@ pub struct Line {
     pub tokens_per_s: f64,
     /// Time of the step in milliseconds, without evaluation and saving.
     pub ms: f64,
-    /// At an evaluation: mean loss on validation text behind the step, in nats per token; the last one is over the
-    /// whole validation part.
+    /// At an evaluation: mean loss on validation text behind the step, in nats per token, on the same
+    /// windows each time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub val_loss: Option<f64>,
     /// Text drawn behind the step, where one was asked for.

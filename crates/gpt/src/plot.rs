@@ -59,9 +59,14 @@ impl Curves {
     }
 }
 
+/// Whether a number has a place on an axis: the library that draws never ends where the length of one overflows.
+fn is_drawable(x: f64) -> bool {
+    x.abs() < 1e300
+}
+
 /// The smallest and the largest of some numbers, set apart if they are one; `None` without a finite number.
 fn range(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let finite = numbers.filter(|x| x.is_finite());
+    let finite = numbers.filter(|&x| is_drawable(x));
     let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
         (low.min(x), high.max(x))
     });

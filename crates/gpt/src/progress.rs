@@ -60,7 +60,7 @@ impl Progress {
         let evaluated = line.val_loss.is_some();
         if let Some(bar) = &self.bar {
             bar.set_position(line.step);
-            bar.set_message(self.describe(line));
+            bar.set_message(self.moving(line));
         }
         let stride = (self.steps / LINES).max(1);
         let due = line.step == self.first + 1 || line.step.is_multiple_of(stride);
@@ -93,11 +93,26 @@ impl Progress {
         }
     }
 
-    /// The mean loss since the last line and what else there is to say behind a step.
+    /// All there is to say behind a step.
     fn describe(&self, line: &Line) -> String {
-        let validation = line
-            .val_loss
-            .map_or_else(String::new, |loss| format!("  val loss {loss:.4}"));
+        let Line { val_loss, lr, .. } = line;
+        let validation = val_loss.map_or_else(String::new, |loss| format!("  val loss {loss:.4}"));
+        let (loss, speed) = (self.loss(), self.speed(line));
+        format!("loss {loss:.4}{validation}  lr {lr:.2e}  {speed}")
+    }
+
+    /// What moves, for beside the bar, where 80 columns must do.
+    fn moving(&self, line: &Line) -> String {
+        format!("loss {:.4}  {}", self.loss(), self.speed(line))
+    }
+
+    /// The mean loss since the last line.
+    fn loss(&self) -> f64 {
+        self.recent.losses / self.recent.steps
+    }
+
+    /// Tokens a second since the last line, and the time left.
+    fn speed(&self, line: &Line) -> String {
         let made = (line.step - self.first).max(1);
         let seconds = self.start.elapsed().as_secs_f64() / made as f64;
         let left = seconds * (self.steps - line.step) as f64;
@@ -107,15 +122,8 @@ impl Progress {
         } else {
             String::new()
         };
-        let Recent {
-            steps,
-            losses,
-            tokens,
-            seconds,
-        } = self.recent;
-        let (loss, speed) = (losses / steps, grouped((tokens / seconds) as u64));
-        let lr = line.lr;
-        format!("loss {loss:.4}{validation}  lr {lr:.2e}  {speed} tokens/s{left}")
+        let speed = grouped((self.recent.tokens / self.recent.seconds) as u64);
+        format!("{speed} tokens/s{left}")
     }
 }
 
@@ -125,7 +133,7 @@ pub(crate) fn note(text: &str) {
 }
 
 fn bar(made: u64, steps: u64) -> ProgressBar {
-    let template = "{bar:24} {human_pos}/{human_len}  {wide_msg}";
+    let template = "{bar:16} {human_pos}/{human_len}  {wide_msg}";
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(steps).with_style(style);
@@ -164,6 +172,7 @@ mod tests {
         // The mean of the steps, not the loss of the last.
         let expected = "loss 1.2500  val loss 1.5000  lr 1.00e-4  384,000 tokens/s";
         assert_eq!(progress.describe(&line), expected);
+        assert_eq!(progress.moving(&line), "loss 1.2500  384,000 tokens/s");
         let middle = Line {
             step: 1000,
             val_loss: None,

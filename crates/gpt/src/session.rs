@@ -23,6 +23,7 @@ use crate::run_lock::RunLock;
 use crate::sampling::Sampling;
 use crate::summary::Summary;
 use crate::tokenizer::Tokenizer;
+use crate::tokenizer::bpe::files::hexadecimal;
 use crate::tokenizer::bpe::{self, BpeError, SplitRule};
 use crate::trainer::Trainer;
 use crate::{Error, atomic_file};
@@ -178,6 +179,7 @@ impl<W: Workspace<f32>> Session<W> {
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             data_hash: source.fingerprint(),
             data_name: source.name,
+            tokenizer_hash: hexadecimal(&tokenizer.sha256()),
         };
         config.data = source.path;
         drop(source.text); // training needs the room
@@ -235,6 +237,7 @@ impl<W: Workspace<f32>> Session<W> {
             });
         }
         let tokenizer = Tokenizer::load(&directory.tokenizer())?;
+        record.check(&tokenizer, &directory.tokenizer())?;
         let corpus = Corpus::new(&source, &tokenizer, config.block_size)?;
         estimate(&config, &source, &tokenizer, &corpus, threads)?.check()?;
         drop(source.text); // training needs the room
@@ -436,6 +439,12 @@ impl<W: Workspace<f32>> Session<W> {
         self.save()
     }
 
+    /// Mean loss of the batches of the last steps, 100 at most, in nats per token; not a number before the first.
+    #[must_use]
+    pub fn training_loss(&self) -> f64 {
+        self.last_losses.iter().sum::<f64>() / self.last_losses.len() as f64
+    }
+
     /// The lowest validation loss so far.
     #[must_use]
     pub fn best(&self) -> &Best {
@@ -467,7 +476,7 @@ impl<W: Workspace<f32>> Session<W> {
         let summary = Summary {
             steps: self.trainer.steps(),
             params: self.trainer.params().len(),
-            train_loss: self.last_losses.iter().sum::<f64>() / self.last_losses.len() as f64,
+            train_loss: self.training_loss(),
             val_loss,
             best_step: self.best.found().map(|(step, _)| step),
             best_val_loss: self.best.found().map(|(_, loss)| loss),

@@ -482,6 +482,51 @@ fn ctrl_c_saves_the_run_and_says_how_to_go_on() {
     assert!(weights("straight") == weights("broken"));
 }
 
+#[test]
+fn a_run_knows_its_tokenizer() {
+    let desk = Desk::new();
+    for (run, word) in [("one", "abcd "), ("two", "wxyz ")] {
+        desk.write(&format!("{run}.txt"), word.repeat(200));
+        desk.done(&format!(
+            "train {TINY} --steps 2 --data {run}.txt --out {run}"
+        ));
+    }
+    let tokenizer = |run: &str| desk.path(run).join("tokenizer.json");
+    fs::copy(tokenizer("two"), tokenizer("one")).unwrap();
+    for command in [
+        "eval --model one",
+        "generate --model one",
+        "train --resume --out one",
+    ] {
+        desk.fails(command, 1, &["tokenizer.json", "the tokenizer of the run"]);
+    }
+}
+
+/// Under nohup the end of the terminal ends nothing; without, it saves the run as Ctrl-C does.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_end_of_a_terminal() {
+    let desk = Desk::new();
+    for (trap, expected) in [("trap '' HUP;", 0), ("", 130)] {
+        let run = format!("ended-with-{expected}");
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{trap} exec \"$0\" \"$@\"")])
+            .arg(env!("CARGO_BIN_EXE_burtorch-gpt"))
+            .args(format!("train {TINY} --steps 3000 --eval-every 3000 --out {run}").split(' '))
+            .current_dir(desk.0.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        desk.wait_for_steps(&run);
+        let kill = Command::new("kill")
+            .args(["-HUP", &child.id().to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), Some(expected), "{trap}");
+    }
+}
+
 /// A number below a million as the program shows it.
 #[cfg(unix)]
 fn grouped(number: usize) -> String {

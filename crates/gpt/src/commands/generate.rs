@@ -21,7 +21,8 @@ use crate::{Error, interrupt};
 /// What is printed with `--json`.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
-    model: &'a Path,
+    /// As it is shown, since a path need not be UTF-8.
+    model: String,
     prompt: &'a str,
     seed: u64,
     samples: Vec<Sample>,
@@ -105,7 +106,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Error> {
     drop(screen);
     if args.json {
         print_json(&Report {
-            model: &args.model,
+            model: args.model.display().to_string(),
             prompt: &text,
             seed: args.seed,
             tokens: samples.iter().map(|sample| sample.tokens).sum(),

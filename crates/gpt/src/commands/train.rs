@@ -71,15 +71,18 @@ fn train<W: Workspace<f32>>(mut session: Session<W>, json: bool) -> Result<(), E
     let ended = advance(&mut session, &mut progress);
     progress.finish();
     if let Err(error) = ended {
-        if matches!(error, Error::Stopped { .. }) {
-            draw(&session)?;
+        if matches!(error, Error::Stopped { .. })
+            && let Err(failed) = draw(&session)
+        {
+            note(&format!("note: no picture of the run: {failed}"));
         }
         return Err(error);
     }
     let (summary, sample) = session.summary()?;
-    let curves = draw(&session)?;
-    if stderr().is_terminal() {
-        note(&terminal::losses(&curves));
+    match draw(&session) {
+        Ok(curves) if stderr().is_terminal() => note(&terminal::losses(&curves)),
+        Ok(_) => {}
+        Err(failed) => note(&format!("note: no picture of the run: {failed}")),
     }
     let text = summary.text(&sample, &program());
     if json {
@@ -106,7 +109,9 @@ fn advance<W: Workspace<f32>>(
     while !session.is_finished() {
         let line = session.advance()?;
         progress.show(&line);
-        if line.val_loss.is_some() && session.best().since() == PATIENCE {
+        let learnt = session.training_loss();
+        let is_ahead = line.val_loss.is_some_and(|loss| loss > AHEAD * learnt);
+        if is_ahead && session.best().since() == PATIENCE {
             progress.note(&overfitting(session.best()));
         }
         let guessing = session.guessing_loss();
@@ -126,6 +131,9 @@ fn advance<W: Workspace<f32>>(
     }
     Ok(())
 }
+
+/// How many times the loss on the text it learns a model's validation loss is when it knows that text better than others.
+const AHEAD: f64 = 1.05;
 
 /// A validation loss so many times that of guessing is worth a word.
 const WILD: f64 = 1.5;

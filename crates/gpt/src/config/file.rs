@@ -8,6 +8,8 @@ use toml::Table;
 
 use super::{Config, Settings};
 use crate::Error;
+use crate::tokenizer::Tokenizer;
+use crate::tokenizer::bpe::files::hexadecimal;
 
 /// What a run notes about its circumstances beside its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +21,9 @@ pub struct Record {
     pub data_name: String,
     /// Fingerprint of the text's bytes, which tells whether it has changed; empty for an imported model.
     pub data_hash: String,
+    /// SHA-256 of the tokenizer, in hexadecimal digits; empty for an imported model and for runs of before there was one.
+    #[serde(default)]
+    pub tokenizer_hash: String,
 }
 
 impl Record {
@@ -29,7 +34,22 @@ impl Record {
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             data_name: format!("imported from {}", source.display()),
             data_hash: String::new(),
+            tokenizer_hash: String::new(),
         }
+    }
+
+    /// Refuses another tokenizer than that of the run, which would give its tokens another meaning.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Content`], naming `path`.
+    pub(crate) fn check(&self, tokenizer: &Tokenizer, path: &Path) -> Result<(), Error> {
+        let (expected, found) = (&self.tokenizer_hash, hexadecimal(&tokenizer.sha256()));
+        if expected.is_empty() || *expected == found {
+            return Ok(());
+        }
+        let expected = format!("the tokenizer of the run, with the SHA-256 {expected}");
+        Err(Error::content(path, expected, found))
     }
 
     /// Whether the model was imported, so that its text is not known.
@@ -187,6 +207,7 @@ mod tests {
             program_version: "0.1.0".into(),
             data_name: "x".into(),
             data_hash: "00ff".into(),
+            tokenizer_hash: "ff00".into(),
         }
     }
 

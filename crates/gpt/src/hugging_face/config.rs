@@ -112,6 +112,15 @@ impl Config {
         })
     }
 
+    /// With the token that begins and ends texts, if there is one.
+    pub(super) fn with_end(self, end: Option<u32>) -> Self {
+        Self {
+            bos_token_id: end,
+            eos_token_id: end,
+            ..self
+        }
+    }
+
     /// The model of ours that it describes.
     ///
     /// # Errors

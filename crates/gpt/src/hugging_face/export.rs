@@ -29,6 +29,8 @@ pub fn export(
 ) -> Result<(), Error> {
     let config = Config::of(model.config());
     let config = config.map_err(|(expected, found)| Error::setting("--model", expected, found))?;
+    // As GPT-2 has it: one token begins and ends texts.
+    let config = config.with_end(tokenizer.end());
     make_folder(out)?;
     write_tensors(model.config(), params, &out.join(MODEL))?;
     let facts = json!({

@@ -3,7 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{Curves, Points, range};
+use super::{Curves, Points, is_drawable, range};
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (960, 800);
@@ -127,7 +127,7 @@ fn chart<'a>(
         let (cover, width) = curve.stroke;
         let style = curve.colour.mix(cover).stroke_width(width);
         let points = curve.points.into_iter();
-        let finite = points.filter(|point| point.1.is_finite());
+        let finite = points.filter(|point| is_drawable(point.1));
         let drawn = chart.draw_series(LineSeries::new(finite, style))?;
         if let Some(name) = curve.name {
             drawn
@@ -187,6 +187,8 @@ mod tests {
         let mut ruined = falling("ruined", 20);
         ruined.lines[3].loss = f64::NAN;
         ruined.lines[4].grad_norm = f64::INFINITY;
+        ruined.lines[5].loss = f64::MAX;
+        ruined.lines[6].loss = f64::MIN;
         for run in [falling("none", 0), falling("one", 1), ruined] {
             let text = picture(&[run]).unwrap();
             assert!(text.contains("loss, nats per token"));

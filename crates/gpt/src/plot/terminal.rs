@@ -1,6 +1,6 @@
 //! A small curve in characters.
 
-use super::{Curves, Points, range};
+use super::{Curves, Points, is_drawable, range};
 
 /// Characters across and down.
 const SIZE: (usize, usize) = (60, 10);
@@ -43,7 +43,7 @@ pub fn losses(curves: &Curves) -> String {
 /// The mean of the points in each column, where there are any.
 fn columns(points: &Points, steps: (f64, f64)) -> Vec<Option<f64>> {
     let mut sums = vec![(0.0, 0.0); SIZE.0];
-    for &(step, value) in points.iter().filter(|(_, value)| value.is_finite()) {
+    for &(step, value) in points.iter().filter(|&&(_, value)| is_drawable(value)) {
         let sum = &mut sums[place(step, steps, SIZE.0)];
         *sum = (sum.0 + value, sum.1 + 1.0);
     }
