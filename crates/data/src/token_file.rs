@@ -151,9 +151,13 @@ impl TokenHeader {
     }
 }
 
-/// Whether the file at `path` begins like a token file; false if it cannot be read.
+/// Whether the file at `path` begins like a token file; false if it cannot be read, or is a pipe or device, whose first bytes would be
+/// gone if they were read here.
 #[must_use]
 pub fn is_token_file(path: &Path) -> bool {
+    if !path.is_file() {
+        return false;
+    }
     let mut start = [0; HEADER];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start[..8]));
     read.is_ok() && Width::of_header(&start).is_some()

@@ -227,6 +227,12 @@ impl Tokenizer {
                 format!("format {}", document.format),
             ));
         }
+        given
+            .check_plain(&text)
+            .map_err(|source| Error::Tokenizer {
+                path: path.to_owned(),
+                source,
+            })?;
         Ok(document.tokenizer)
     }
 }

@@ -18,7 +18,8 @@
 //! neighbours together have the bytes of a token, nothing was merged across their outer ends so far, and what lies between was merged
 //! as if it stood alone: the two are the last step of the merging of these bytes. Two things follow. A pair that is
 //! not such a last step never stands side by side, and a list of merges may leave it out. And *merge the pairs of this list* (Hugging Face) is
-//! the same rule as *merge what is a token together* (tiktoken), as long as every token reaches itself. [`Bpe`] holds exactly the
+//! the same rule as *merge what is a token together* (tiktoken), as long as every token reaches itself. All this takes merges that come
+//! behind those that make their parts; lists of another order are refused. [`Bpe`] holds exactly the
 //! merges that are such last steps, and finds them when it is made.
 
 mod cache;
@@ -43,6 +44,7 @@ pub use train::{Progress, Trained, Trainer};
 
 use std::fmt;
 
+use hashbrown::HashSet;
 use merges::{Merges, Scratch};
 use special::SpecialTokens;
 use tokens::{Lookup, Tokens};
@@ -88,8 +90,8 @@ impl Bpe {
     ///
     /// # Errors
     ///
-    /// [`BpeError::Content`] if an id stands for two tokens, a byte or a part of a merge has no token, or a merge
-    /// makes other bytes than those of its parts.
+    /// [`BpeError::Content`] if an id stands for two tokens, a byte or a part of a merge has no token, a merge
+    /// makes other bytes than those of its parts, stands there twice, or comes before those that make its parts.
     pub fn new(
         rule: SplitRule,
         tokens: Vec<(u32, Vec<u8>)>,
@@ -99,12 +101,30 @@ impl Bpe {
         let (mut this, _) = Self::bytes_only(rule, tokens, specials)?;
         let mut scratch = Scratch::default();
         let mut bytes = Vec::new();
+        let mut pairs = HashSet::with_capacity(merges.len());
+        let mut early = Vec::new();
         for (rank, merge) in merges.iter().enumerate() {
             this.concatenate(rank, *merge, &mut bytes)?;
+            if !pairs.insert((merge.left, merge.right)) {
+                let expected = "a pair that no merge before has";
+                let found = named(merge.made, &bytes);
+                return Err(BpeError::content(format!("merge {rank}"), expected, found));
+            }
+            if !(this.is_made(merge.left) && this.is_made(merge.right)) {
+                early.push((rank, *merge));
+                continue;
+            }
             let last_step = this.merges.merge(&bytes, &mut scratch) == [merge.left, merge.right];
             if last_step && this.merges.push(*merge) {
                 this.whole.insert(&this.tokens, merge.made);
             }
+        }
+        // What is left out must be what never happens; a part that a later merge makes would bring it about.
+        let is_wrong = |merge: &Merge| this.is_made(merge.left) && this.is_made(merge.right);
+        if let Some((rank, merge)) = early.iter().find(|early| is_wrong(&early.1)) {
+            let expected = "parts that merges before it make";
+            let found = named(merge.made, this.tokens.get(merge.made).unwrap_or_default());
+            return Err(BpeError::content(format!("merge {rank}"), expected, found));
         }
         Ok(this)
     }
@@ -268,6 +288,11 @@ impl Bpe {
         let size = self.size();
         let unknown = BpeError::UnknownToken { token, size };
         self.tokens.get(token).ok_or(unknown)
+    }
+
+    /// Whether merging gives this token.
+    fn is_made(&self, token: u32) -> bool {
+        self.tokens.get(token).and_then(|bytes| self.whole(bytes)) == Some(token)
     }
 
     /// The token of all of a piece, if there is one.

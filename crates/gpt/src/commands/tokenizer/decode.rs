@@ -8,7 +8,7 @@ use burtorch_data::is_token_file;
 use super::open;
 use crate::Error;
 use crate::cli::TokenizerDecodeArgs;
-use crate::corpus::Encoded;
+use crate::corpus::Source;
 use crate::tokenizer::Tokenizer;
 
 /// Tokens decoded at a time.
@@ -34,7 +34,7 @@ fn from_file(
     tokenizer: &Tokenizer,
     write: &mut dyn FnMut(&[u32]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let encoded = Encoded::open(path, tokenizer.size())?;
+    let encoded = Source::load(Some(path))?.encode(tokenizer)?;
     let mut parts = encoded.tokens().chunks(BATCH);
     parts.try_for_each(|part| write(&part.to_vec()))
 }

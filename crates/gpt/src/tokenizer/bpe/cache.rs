@@ -168,6 +168,17 @@ mod tests {
     }
 
     #[test]
+    fn pieces_of_one_set_are_told_apart_by_all_their_bytes() {
+        let mut cache = Cache::new(1);
+        let piece = |number: u8| key(&[b"the same"[..].to_vec(), vec![b'a' + number]].concat());
+        for number in 0..20 {
+            assert_eq!(cache.get(piece(number)), None);
+            cache.insert(piece(number), [number.into(); ROOM]);
+            assert_eq!(cache.get(piece(number)), Some([number.into(); ROOM]));
+        }
+    }
+
+    #[test]
     fn longer_pieces_never_fill_the_memory() {
         let mut cache = Cache::new(1);
         for number in 0..100_000_u64 {

@@ -200,6 +200,16 @@ impl Given {
         }
     }
 
+    /// Refuses a file of no byte-pair encoding, if it has another hash than the one named or is said to have what only such encodings have.
+    pub(crate) fn check_plain(&self, text: &str) -> Result<(), BpeError> {
+        self.check(&sha256(text))?;
+        if self.rule.is_some() || !self.specials.is_empty() {
+            let expected = "a byte-pair encoding, for a split rule or special tokens";
+            return Err(BpeError::content("file", expected, "another tokenizer"));
+        }
+        Ok(())
+    }
+
     /// Rule and special tokens of a file that has none, by its hash or as given.
     fn with_known(&self, sha256: &str) -> Result<(SplitRule, Vec<(String, u32)>), BpeError> {
         self.check(sha256)?;

@@ -92,6 +92,7 @@ mod tests {
         let before = "some words before it";
         assert!(settled(&format!("{before}<a>")) <= before.len());
         assert!(settled(&format!("{before}<a><")) <= before.len());
+        assert!(settled(&format!("{before}<a>tw")) <= before.len());
         assert_eq!(settled(&format!("{before}<a>two")), before.len() + 3);
         assert_eq!(settled(&format!("{before}<a><b>")), before.len() + 6);
     }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 pub use pattern::Pattern;
 
 use super::BpeError;
+use class::Class;
 
 /// Bytes that may follow a piece and still say where it ends: a character, and one more.
 const LOOK_AHEAD: usize = 8;
@@ -40,9 +41,17 @@ impl SplitRule {
     pub const GPT2: &'static str =
         r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
+    /// The same as OpenAI's program for GPT-2 had it, and as most files do.
+    const GPT2_AT_LENGTH: &'static str =
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
     /// The expression of the vocabulary cl100k, which tiktoken has: contractions in any case, runs of letters with one other character in
     /// front, up to three digits, runs of other characters with line ends behind, and white space by lines.
-    pub const CL100K: &'static str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
+    ///
+    /// But for one sign it is tiktoken's own: `{1,3}+` there keeps what it found, while the regular expressions of Hugging Face's
+    /// `tokenizers` (Oniguruma) read it as a repetition of `{1,3}` and would take any number of digits. Nothing follows the digits, so
+    /// `{1,3}` finds the same and means the same to both.
+    pub const CL100K: &'static str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
 
     /// The expression of the vocabulary o200k, likewise; letters are cut where small ones are followed by capital ones, and contractions
     /// stay with their words.
@@ -129,15 +138,24 @@ fn cut_at_blank(bytes: &[u8], to: usize, from: usize) -> Option<usize> {
         .find(|&cut| blank(bytes[cut]) && bytes[cut - 1].is_ascii() && !blank(bytes[cut - 1]))
 }
 
-/// The last place from `from` to `to` at which a space follows an ASCII letter or digit.
+/// The last place from `from` to `to` at which a space, or a comma or stop of Chinese and Japanese, follows a letter or digit, or a letter
+/// or digit a line end.
 ///
-/// No piece of [`SplitRule::CL100K`] or [`SplitRule::O200K`] has a space behind its first character unless all is white space, so a piece
-/// begins with this one. Those that end with a letter or digit look at no more than the next character, and neither a space nor an
-/// end of the text lets them go on.
+/// With [`SplitRule::CL100K`] and [`SplitRule::O200K`] no piece has a space or such a sign behind its first character unless all is white
+/// space or all are signs, so a piece begins there. Those that end with a letter or digit look at no more than the next character, and neither one
+/// of these nor an end of the text lets them go on. No piece has a letter or digit behind a line end, and white space that ends with
+/// a line end is one piece also at the end of the text.
 fn cut_behind_word(bytes: &[u8], to: usize, from: usize) -> Option<usize> {
-    (from..=to)
-        .rev()
-        .find(|&cut| bytes[cut] == b' ' && bytes[cut - 1].is_ascii_alphanumeric())
+    let is_word = |class| matches!(class, Class::Letter | Class::Number);
+    (from..=to).rev().find(|&cut| {
+        let next = &bytes[cut..];
+        let line_end = matches!(bytes[cut - 1], b'\n' | b'\r');
+        let is_sign = [&b" "[..], "、".as_bytes(), "。".as_bytes(), "，".as_bytes()]
+            .iter()
+            .any(|sign| next.starts_with(sign));
+        (is_sign && class::last(&bytes[..cut]).is_some_and(is_word))
+            || (line_end && class::first(next).is_some_and(|it| is_word(it.0)))
+    })
 }
 
 impl fmt::Display for SplitRule {
@@ -152,10 +170,10 @@ impl fmt::Display for SplitRule {
 impl FromStr for SplitRule {
     type Err = BpeError;
 
-    /// `gpt2`, `cl100k`, `o200k`, or a regular expression; that of [`SplitRule::GPT2`] is recognised.
+    /// `gpt2`, `cl100k`, `o200k`, or a regular expression; that of [`SplitRule::GPT2`] is recognised, also with its contractions one by one.
     fn from_str(text: &str) -> Result<Self, BpeError> {
         match text {
-            "gpt2" | Self::GPT2 => Ok(Self::Gpt2),
+            "gpt2" | Self::GPT2 | Self::GPT2_AT_LENGTH => Ok(Self::Gpt2),
             "cl100k" => Self::CL100K.parse(),
             "o200k" => Self::O200K.parse(),
             pattern => Ok(Self::Pattern(Pattern::new(pattern)?)),
@@ -297,6 +315,18 @@ mod tests {
         }
         assert!(!expression().is_known());
         assert_eq!(expression().parts(b"some words of a text", 2).len(), 1);
+    }
+
+    #[test]
+    fn text_of_any_script_is_settled_piece_by_piece() {
+        for rule in ["cl100k", "o200k"].map(|name| SplitRule::from_str(name).unwrap()) {
+            for text in ["слово за словом ", "中文中文，中文中文。", "中文中文！\n"]
+            {
+                let text = text.repeat(40);
+                let settled = rule.settled(text.as_bytes());
+                assert!(settled > text.len() - 60, "{text}: {settled}");
+            }
+        }
     }
 
     #[test]

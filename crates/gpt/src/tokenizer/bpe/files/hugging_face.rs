@@ -126,7 +126,10 @@ fn check(document: &Document) -> Result<(), BpeError> {
     let post = document.post_processor["type"]
         .as_str()
         .unwrap_or("ByteLevel");
-    if post != "ByteLevel" {
+    // What transformers writes since its version 5: a template of the text alone.
+    let adds_nothing = post == "TemplateProcessing"
+        && document.post_processor["single"] == json!([{"Sequence": {"id": "A", "type_id": 0}}]);
+    if post != "ByteLevel" && !adds_nothing {
         return refuse("post_processor", "none, or ByteLevel", post.to_owned());
     }
     if let Some(dropout) = model.dropout.filter(|&share| share != 0.0) {
@@ -146,6 +149,23 @@ fn check(document: &Document) -> Result<(), BpeError> {
     Ok(())
 }
 
+/// Refuses `{1,3}+`, which is a repetition to the regular expressions of Hugging Face (Oniguruma) and keeps what it found to ours.
+fn check_pattern(pattern: &str) -> Result<(), BpeError> {
+    let is_count = |text: &str| {
+        let digits = text.strip_suffix(',').unwrap_or(text);
+        !digits.is_empty() && digits.chars().all(|it| it.is_ascii_digit() || it == ',')
+    };
+    let possessive = pattern.split('{').skip(1).any(|rest| {
+        let ends = rest.split_once('}');
+        ends.is_some_and(|(count, behind)| is_count(count) && behind.starts_with('+'))
+    });
+    if possessive {
+        let expected = "none with {…}+, which Hugging Face's programs read in another way";
+        return Err(BpeError::content("split rule", expected, pattern));
+    }
+    Ok(())
+}
+
 /// The split rule of a pre-tokenizer.
 fn rule(value: &Value) -> Result<SplitRule, BpeError> {
     let byte_level = |value: &Value, regex: bool| {
@@ -160,6 +180,7 @@ fn rule(value: &Value) -> Result<SplitRule, BpeError> {
         let pattern = split["pattern"]["Regex"].as_str();
         let isolated = split["behavior"] == "Isolated" && split["invert"] == false;
         if let Some(pattern) = pattern.filter(|_| isolated && byte_level(bytes, false)) {
+            check_pattern(pattern)?;
             return pattern.parse();
         }
     }
@@ -191,6 +212,9 @@ fn check_whole(bpe: &Bpe) -> Result<(), BpeError> {
 pub(super) fn text(bpe: &Bpe) -> Result<String, BpeError> {
     let alphabet = Alphabet::new();
     let byte_level = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
+    if let SplitRule::Pattern(pattern) = bpe.rule() {
+        check_pattern(pattern.source())?;
+    }
     let pre_tokenizer = match bpe.rule() {
         SplitRule::Gpt2 => byte_level(true),
         SplitRule::Pattern(pattern) => json!({"type": "Sequence", "pretokenizers": [
@@ -219,7 +243,8 @@ pub(super) fn text(bpe: &Bpe) -> Result<String, BpeError> {
             "fuse_unk": false,
             "byte_fallback": false,
             "ignore_merges": false,
-            "vocab": vocabulary::words(bpe, &alphabet, false)?,
+            // With the special tokens: those that are not in here get other ids from Hugging Face, from the number of words on.
+            "vocab": vocabulary::words(bpe, &alphabet)?,
             "merges": vocabulary::pairs(bpe, &alphabet)?,
         },
     });

@@ -97,6 +97,12 @@ fn bpe_f12_gpt2s_own_files_are_known_by_their_hash() {
     assert_eq!(bpe.rule(), &SplitRule::Gpt2);
     assert_eq!(bpe.specials(), [("<|endoftext|>".to_owned(), 50_256)]);
     assert_eq!((bpe.size(), bpe.merges().len()), (50257, 50_000));
+    let other = Given {
+        specials: vec![("<end>".into(), 50_256)],
+        ..Given::default()
+    };
+    let other = Bpe::load(&folder.file("other.tiktoken", &text), &other).unwrap();
+    assert_eq!(other.specials(), [("<end>".to_owned(), 50_256)]);
     // Its merges are found again: the file is OpenAI's, byte for byte.
     bpe.save(&folder.0.path().join("encoder.json")).unwrap();
     let merges = fs::read_to_string(folder.0.path().join("vocab.bpe")).unwrap();
@@ -320,4 +326,22 @@ proptest! {
             prop_assert_eq!(bpe.decode(&bpe.encode(text.as_bytes()).unwrap()).unwrap(), text.as_bytes());
         }
     }
+}
+
+#[test]
+fn merges_before_those_that_make_their_parts_and_merges_twice_are_refused() {
+    let byte = |byte: u8| (u32::from(byte), vec![byte]);
+    let mut tokens: Vec<_> = (0..=255).map(byte).collect();
+    tokens.extend([(256, b"ab".to_vec()), (257, b"abc".to_vec())]);
+    let merge = |left, right, made| super::super::Merge { left, right, made };
+    let (ab, abc) = (merge(97, 98, 256), merge(256, 99, 257));
+    let new = |merges: &[_]| Bpe::new(SplitRule::Gpt2, tokens.clone(), merges, Vec::new());
+    assert_eq!(new(&[ab, abc]).unwrap().encode(b"abc").unwrap(), [257]);
+    let refused = |merges: &[_]| new(merges).unwrap_err().to_string();
+    assert!(refused(&[abc, ab]).starts_with("merge 0: expected parts that merges before it make"));
+    assert!(
+        refused(&[ab, abc, ab]).starts_with("merge 2: expected a pair that no merge before has")
+    );
+    // Nothing makes its left part, so it never happens.
+    assert!(new(&[abc]).is_ok());
 }

@@ -136,16 +136,11 @@ pub(super) fn encoding(
 }
 
 /// Words of an encoding with their ids, special ones as they are.
-pub(super) fn words(
-    bpe: &Bpe,
-    alphabet: &Alphabet,
-    specials: bool,
-) -> Result<Map<String, Value>, BpeError> {
+pub(super) fn words(bpe: &Bpe, alphabet: &Alphabet) -> Result<Map<String, Value>, BpeError> {
     let special = |token| bpe.specials().iter().find(|special| special.1 == token);
     let mut words = Map::new();
     for (token, bytes) in bpe.tokens() {
         let word = match special(token) {
-            Some(_) if !specials => continue,
             Some((text, _)) => text.clone(),
             None => alphabet.text(bytes),
         };
@@ -173,7 +168,7 @@ pub(super) fn pairs(bpe: &Bpe, alphabet: &Alphabet) -> Result<Vec<String>, BpeEr
 /// The two files of an encoding.
 pub(super) fn texts(bpe: &Bpe) -> Result<(String, String), BpeError> {
     let alphabet = Alphabet::new();
-    let words = Value::Object(words(bpe, &alphabet, true)?);
+    let words = Value::Object(words(bpe, &alphabet)?);
     let pairs = pairs(bpe, &alphabet)?;
     let lines: String = std::iter::once(VERSION.to_owned())
         .chain(pairs)

@@ -41,6 +41,19 @@ pub(super) fn first(bytes: &[u8]) -> Option<(Class, usize)> {
     }
 }
 
+/// Kind of the character with which `bytes` end; none if there are none.
+pub(super) fn last(bytes: &[u8]) -> Option<Class> {
+    let most = bytes.len().min(4);
+    let characters = (1..=most)
+        .rev()
+        .map(|length| (length, first(&bytes[bytes.len() - length..])));
+    let mut whole = characters.filter(|(length, found)| found.is_some_and(|it| it.1 == *length));
+    whole.next().map_or_else(
+        || bytes.last().map(|_| Class::Other),
+        |(_, found)| found.map(|it| it.0),
+    )
+}
+
 fn beyond_ascii(bytes: &[u8]) -> (Class, usize) {
     let length = match bytes[0] {
         0xC2..=0xDF => 2,
