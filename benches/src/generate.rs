@@ -2,9 +2,10 @@
 //!
 //! A token costs one position as long as the block has room, and a window once it is full. So what is measured is told apart: a text
 //! that ends with the block, one that moves the window on with every token, and one that moves it on by half a block at a time; each
-//! with kept keys and values, and without.
+//! with kept keys and values, and without. With a Python, `transformers` writes the same with the same weights, in turn with us.
 
 mod options;
+mod transformers;
 mod work;
 
 use anyhow::Result;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use crate::report::number;
 use crate::rounds::{Limits, Times, in_turns_within};
 pub(crate) use options::Options;
+use transformers::Writer;
 use work::{Text, Work};
 
 /// Symbols that the model tells apart.
@@ -54,10 +56,17 @@ fn contest(preset: Preset, options: &Options) -> Result<()> {
     for _ in 0..work::ALL.len() {
         decoders.push(Decoder::new(model.config(), &params)?);
     }
+    let theirs = match &options.python {
+        None => None,
+        Some(python) => Writer::start(python, preset, (&model, &params))?,
+    };
     let ours = work::ALL.iter().zip(&mut decoders);
     let mut field = Vec::new();
     for (&(text, cache), decoder) in ours {
         field.push(Work::ours(text, cache, decoder)?);
+    }
+    if let Some(writer) = &theirs {
+        field.extend(transformers::works(writer, config.block_size));
     }
     let mut calls = Vec::new();
     let mut names = Vec::new();
@@ -105,14 +114,14 @@ impl Row {
     /// The names of the columns of [`line`](Self::line).
     fn header() -> String {
         format!(
-            "{:<6} {:<12} {:<9} {:<6} {:>10} {:>10} {:>10}",
+            "{:<6} {:<12} {:<12} {:<6} {:>10} {:>10} {:>10}",
             "preset", "text", "who", "cache", "us", "min us", "tokens/s"
         )
     }
 
     fn line(&self) -> String {
         format!(
-            "{:<6} {:<12} {:<9} {:<6} {:>10} {:>10} {:>10.0}",
+            "{:<6} {:<12} {:<12} {:<6} {:>10} {:>10} {:>10.0}",
             self.preset,
             self.text,
             self.who,

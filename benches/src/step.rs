@@ -16,8 +16,9 @@ mod turns;
 use anyhow::Result;
 
 use case::{Case, tokens};
-pub(crate) use options::Options;
+pub(crate) use options::{Options, a_python};
 use ours::Ours;
+pub(crate) use process::Owned;
 use python::Rival;
 use report::Row;
 use turns::{Contestant, Limits};

@@ -1,5 +1,7 @@
 //! The command line of the suite.
 
+use std::path::PathBuf;
+
 use burtorch_gpt::config::Preset;
 use clap::Parser;
 
@@ -8,7 +10,11 @@ const FIELDS: &str = "Texts, by models of the presets' sizes with 65 symbols, dr
   beyond   behind a full block, the window moving on with every token: each costs the whole window
   stride   behind a full block, the window moving on by half a block at once (generate --stride)
 
-With --json each line has bench, preset, text, who, cache (whether keys and values are kept), us (median, a token), \
+With --python, transformers (GPT2LMHeadModel, one thread) writes with the same weights: block by its generate, and without kept keys and \
+values, block and beyond, in a loop as nanoGPT's. It must write our tokens at temperature 0. What goes through the pipe is measured too, \
+some tens of microseconds a turn.
+
+With --json each line has bench, preset, text, who (burtorch or transformers), cache (whether keys and values are kept), us (median, a token), \
 min_us, tokens_per_s (by min_us).";
 
 /// Text from models of the presets, one thread, with and without kept keys and values in turns.
@@ -24,6 +30,9 @@ pub(crate) struct Options {
     /// Seconds after which a preset ends, though not before its third round
     #[arg(long, default_value = "60")]
     pub(crate) seconds: u64,
+    /// A Python whose transformers, where it has them, write the same texts
+    #[arg(long, value_name = "PATH", value_parser = crate::step::a_python)]
+    pub(crate) python: Option<PathBuf>,
     /// One object per line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -54,6 +63,7 @@ mod tests {
             (&["huge"][..], "'huge'"),
             (&["--rounds", "0"], "'0'"),
             (&["--fast"], "'--fast'"),
+            (&["--python", "/no/python"], "cannot be started"),
         ] {
             let problem = Options::read(words).unwrap_err().to_string();
             assert!(problem.contains(message), "{problem}");

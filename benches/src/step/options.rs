@@ -73,7 +73,7 @@ fn at_least_one(word: &str) -> Result<usize, String> {
 }
 
 /// A program that says it is a Python: a mistake shows before anything is measured.
-fn a_python(word: &str) -> Result<PathBuf, String> {
+pub(crate) fn a_python(word: &str) -> Result<PathBuf, String> {
     let answer = Command::new(word).arg("--version").output();
     let answer =
         answer.map_err(|error| format!("expected a Python, which cannot be started: {error}"))?;
