@@ -14,9 +14,6 @@ use super::{Load, Target};
 const TEXT: &str =
     "Once, there's 1234 ways  to\r\n say \u{e9}t\u{e9} <|endoftext|>\u{8a9e} \u{1f98a}\n\n";
 
-/// The split rule of cl100k, which look-around makes a hard one.
-const HARD: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
-
 /// A small encoding.
 fn encoding(rule: &SplitRule) -> Outcome<Bpe> {
     let mut trainer = Trainer::new(rule.clone()).with_specials(vec!["<|endoftext|>".into()])?;
@@ -24,8 +21,13 @@ fn encoding(rule: &SplitRule) -> Outcome<Bpe> {
     Ok(trainer.train(270)?.bpe)
 }
 
+/// One that is built in, a hard one with look-around, and an easy one.
 fn rules() -> Outcome<[SplitRule; 3]> {
-    Ok([SplitRule::Gpt2, HARD.parse()?, r"\w+|\W".parse()?])
+    Ok([
+        SplitRule::Gpt2,
+        SplitRule::CL100K.parse()?,
+        r"\w+|\W".parse()?,
+    ])
 }
 
 /// Takes an encoding in use: text becomes tokens and, whatever they are, text again.

@@ -53,6 +53,8 @@ impl SplitRule {
     /// `{1,3}` finds the same and means the same to both.
     pub const CL100K: &'static str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
 
+    const CL100K_OF_TIKTOKEN: &'static str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
+
     /// The expression of the vocabulary o200k, likewise; letters are cut where small ones are followed by capital ones, and contractions
     /// stay with their words.
     pub const O200K: &'static str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -170,12 +172,13 @@ impl fmt::Display for SplitRule {
 impl FromStr for SplitRule {
     type Err = BpeError;
 
-    /// `gpt2`, `cl100k`, `o200k`, or a regular expression; that of [`SplitRule::GPT2`] is recognised, also with its contractions one by one.
+    /// `gpt2`, `cl100k`, `o200k`, or a regular expression; those of [`SplitRule::GPT2`] and [`SplitRule::CL100K`] are recognised, also as
+    /// OpenAI's programs have them.
     fn from_str(text: &str) -> Result<Self, BpeError> {
         match text {
             "gpt2" | Self::GPT2 | Self::GPT2_AT_LENGTH => Ok(Self::Gpt2),
-            "cl100k" => Self::CL100K.parse(),
             "o200k" => Self::O200K.parse(),
+            "cl100k" | Self::CL100K_OF_TIKTOKEN => Self::CL100K.parse(),
             pattern => Ok(Self::Pattern(Pattern::new(pattern)?)),
         }
     }
@@ -319,7 +322,8 @@ mod tests {
 
     #[test]
     fn text_of_any_script_is_settled_piece_by_piece() {
-        for rule in ["cl100k", "o200k"].map(|name| SplitRule::from_str(name).unwrap()) {
+        let names = ["cl100k", "o200k", SplitRule::CL100K_OF_TIKTOKEN];
+        for rule in names.map(|name| SplitRule::from_str(name).unwrap()) {
             for text in ["слово за словом ", "中文中文，中文中文。", "中文中文！\n"]
             {
                 let text = text.repeat(40);
