@@ -6,7 +6,7 @@ use super::super::BpeError;
 
 /// Bytes that the compiled form of an expression, or of each part of one with look-around, may have. That of o200k has 0.2 MB; a repetition
 /// such as `\p{L}{1000}` would else take as much as it likes.
-const SIZE: usize = 1 << 20;
+const SIZE: usize = 1 << 19;
 
 /// A regular expression in the syntax of the crate `fancy-regex` (look-around included), whose matches are the pieces.
 ///
