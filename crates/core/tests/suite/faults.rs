@@ -1,44 +1,15 @@
 //! Faults that software of this kind is known for, each with its number in our list: the input, and the right result.
 //! Every case runs for `f32` and `f64`. What can be tested in the same way on every recorder is in `faults_matrix.rs`.
 
+use crate::floats::{assert_close, c};
 use burtorch_core::graph::Graph;
 use burtorch_core::{Error, Float, Scalar, Tape, Var, value_and_grad};
-
-/// Runs a generic test for both float types.
-macro_rules! both {
-    ($($name:ident)*) => {$(
-        mod $name {
-            #[test]
-            fn f32() {
-                super::$name::<f32>();
-            }
-            #[test]
-            fn f64() {
-                super::$name::<f64>();
-            }
-        }
-    )*};
-}
-
-fn c<F: Float>(x: f64) -> F {
-    F::from_f64(x)
-}
 
 /// Equal to a relative 1e-6 or 1e-12, or absolutely below 1; NaN and infinities only to themselves.
 #[track_caller]
 fn assert_near<F: Float>(found: F, expected: f64) {
     let tolerance = if F::NAME == "f32" { 1e-6 } else { 1e-12 };
     assert_close(found, expected, tolerance * expected.abs().max(1.0));
-}
-
-#[track_caller]
-fn assert_close<F: Float>(found: F, expected: f64, tolerance: f64) {
-    let same = if expected.is_finite() {
-        (found.to_f64() - expected).abs() <= tolerance
-    } else {
-        found.to_f64() == expected || found.is_nan() && expected.is_nan()
-    };
-    assert!(same, "expected {expected:e}, found {found:e}");
 }
 
 #[track_caller]

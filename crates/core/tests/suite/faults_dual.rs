@@ -2,40 +2,11 @@
 //! gradients carry second derivatives. The values, of which nothing is special here, are in `faults_matrix.rs`. Every case runs for `f32`
 //! and `f64`.
 
+use crate::floats::{assert_close, c};
 use burtorch_core::{Dual, Error, Float, Scalar, Tape};
-
-/// Runs a generic test for both float types.
-macro_rules! both {
-    ($($name:ident)*) => {$(
-        mod $name {
-            #[test]
-            fn f32() {
-                super::$name::<f32>();
-            }
-            #[test]
-            fn f64() {
-                super::$name::<f64>();
-            }
-        }
-    )*};
-}
-
-fn c<F: Float>(x: f64) -> F {
-    F::from_f64(x)
-}
 
 fn fixed<F: Float>(x: f64) -> Dual<F> {
     Dual::new(c(x), F::ZERO)
-}
-
-#[track_caller]
-fn assert_close<F: Float>(found: F, expected: f64, tolerance: f64) {
-    let same = if expected.is_finite() {
-        (found.to_f64() - expected).abs() <= tolerance
-    } else {
-        found.to_f64() == expected || found.is_nan() && expected.is_nan()
-    };
-    assert!(same, "expected {expected:e}, found {found:e}");
 }
 
 both! {

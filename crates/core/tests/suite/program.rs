@@ -1,25 +1,10 @@
 //! Programs: recorded at no point at all, right at every point.
 //! Cases with a number are faults that software of this kind is known for; most of them are in `faults_matrix.rs`.
 
+use crate::floats::c;
 use burtorch_core::lanes::Lanes;
 use burtorch_core::program::{Evaluator, Symbol};
 use burtorch_core::{Dual, Error, Float, Program, Scalar, Tape, hvp};
-
-/// Runs a generic test for both float types.
-macro_rules! both {
-    ($($name:ident)*) => {$(
-        mod $name {
-            #[test]
-            fn f32() {
-                super::$name::<f32>();
-            }
-            #[test]
-            fn f64() {
-                super::$name::<f64>();
-            }
-        }
-    )*};
-}
 
 both! {
     f01_softmax_and_logsumexp_do_not_overflow
@@ -36,10 +21,6 @@ both! {
     equal_results_are_computed_once
     what_no_output_needs_is_left_out
     constants_stand_on_either_side
-}
-
-fn c<F: Float>(x: f64) -> F {
-    F::from_f64(x)
 }
 
 fn floats<F: Float>(xs: &[f64]) -> Vec<F> {

@@ -1,22 +1,7 @@
 //! The tape of fixed size: the same gradients as the growing tape to the bit, the known faults, and what happens when it is full.
 
+use crate::floats::c;
 use burtorch_core::{Dual, Error, Float, Scalar, StackTape, StackVar, Var, value_and_grad};
-
-/// Runs a generic test for both float types.
-macro_rules! both {
-    ($($name:ident)*) => {$(
-        mod $name {
-            #[test]
-            fn f32() {
-                super::$name::<f32>();
-            }
-            #[test]
-            fn f64() {
-                super::$name::<f64>();
-            }
-        }
-    )*};
-}
 
 both! {
     gradients_are_those_of_the_growing_tape
@@ -27,10 +12,6 @@ both! {
     f23_misuse
     beyond_the_nodes_that_are_written_out
     a_branch_without_gradient_has_a_plain_zero
-}
-
-fn c<F: Float>(x: f64) -> F {
-    F::from_f64(x)
 }
 
 fn bits<F: Float>(numbers: &[F]) -> Vec<u64> {
