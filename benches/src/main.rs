@@ -20,6 +20,7 @@ mod limits;
 mod ops;
 mod report;
 mod rounds;
+mod script;
 mod speed;
 mod step;
 mod suites;

@@ -1,9 +1,7 @@
 //! The same texts by the Python package `transformers`, in a process that answers requests (`benches/python/generate.py`).
 
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use burtorch_gpt::config::Preset;
@@ -17,7 +15,7 @@ use burtorch_tensor::Params;
 use serde::Deserialize;
 
 use super::work::{Text, Work};
-use crate::step::Owned;
+use crate::script::Script;
 
 /// Who writes these texts.
 const THEIRS: &str = "transformers";
@@ -30,11 +28,7 @@ const ALL: [(Text, bool, &str); 3] = [
 ];
 
 /// A process of the script.
-pub(super) struct Writer {
-    _process: Owned,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
+pub(super) struct Writer(Script);
 
 /// What the script says.
 #[derive(Debug, Deserialize, PartialEq)]
@@ -57,9 +51,10 @@ impl Writer {
         let (theirs, weights) = without_head_bias(model, params)?;
         let tokenizer = NumberTokenizer::new(model.config().vocab_size);
         export(&theirs, &weights, &Tokenizer::Number(tokenizer), &path)?;
-        let mut writer = Self::spawn(python, &path)?;
+        let script = Script::start(python, "generate.py", &[path.as_os_str()])?;
+        let mut writer = Self(script);
         let block = model.config().block_size;
-        match writer.ask("greedy", block)? {
+        match writer.0.ask(format_args!("greedy {block}"))? {
             Answer::Missing { missing } => {
                 eprintln!(
                     "{}: {THEIRS} is left out, as there is no {missing}",
@@ -74,36 +69,9 @@ impl Writer {
         }
     }
 
-    fn spawn(python: &Path, model: &Path) -> Result<Self> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
-        let mut child = Command::new(python)
-            .arg(folder.join("generate.py"))
-            .arg(model)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", python.display()))?;
-        let (requests, answers) = (child.stdin.take(), child.stdout.take());
-        Ok(Self {
-            _process: Owned(child),
-            requests: requests.context("no standard input")?,
-            answers: BufReader::new(answers.context("no standard output")?),
-        })
-    }
-
-    fn ask(&mut self, work: &str, tokens: usize) -> Result<Answer> {
-        // If nobody reads the request, the answer is the end of the output.
-        _ = writeln!(self.requests, "{work} {tokens}");
-        let mut line = String::new();
-        if self.answers.read_line(&mut line)? == 0 {
-            bail!("the script ended");
-        }
-        Ok(serde_json::from_str(&line)?)
-    }
-
     /// Writes so many tokens.
     fn write(&mut self, work: &str, count: usize) -> Result<()> {
-        match self.ask(work, count)? {
+        match self.0.ask(format_args!("{work} {count}"))? {
             Answer::Written { tokens } if tokens.len() == count => Ok(()),
             other => bail!("expected {count} tokens, found {other:?}"),
         }

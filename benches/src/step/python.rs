@@ -1,14 +1,12 @@
 //! The same steps in PyTorch and JAX, made by a process that answers requests.
 //!
-//! A request is a line with a number of steps; the answer is a line of JSON with the seconds and the loss of each. Weights and batches
+//! A request is a number of steps; the answer has the seconds and the loss of each. Weights and batches
 //! are in files, described by a JSON object that is the script's argument.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use burtorch_gpt::config::{ActivationKind, Config, OptimizerKind};
 use burtorch_gpt::trainer::Trainer;
 use burtorch_tensor::{Params, TensorEngine};
@@ -18,8 +16,8 @@ use tempfile::TempDir;
 
 use super::case::{Case, VOCABULARY, batches};
 use super::ours::Ours;
-use super::process::Owned;
 use super::turns::{Footprint, Stepper};
+use crate::script::Script;
 
 /// Who can make our steps.
 pub(crate) const WHO: [&str; 3] = ["torch-eager", "torch-compile", "jax"];
@@ -35,9 +33,7 @@ const TOLERANCE: f64 = 1e-3;
 
 /// A process of a script.
 pub(crate) struct Rival {
-    process: Owned,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    script: Script,
     start_ms: f64,
     _files: TempDir,
 }
@@ -63,8 +59,13 @@ impl Rival {
         let written = description_of(case, tokens, files.path())?;
         std::fs::write(&description, written.to_string())?;
         let begin = Instant::now();
-        let mut rival = Self::spawn(python, who, &description, files)?;
-        let mut losses = match rival.ask(1)? {
+        let arguments = [who.as_ref(), description.as_os_str()];
+        let mut rival = Self {
+            script: Script::start(python, "steps.py", &arguments)?,
+            start_ms: 0.0,
+            _files: files,
+        };
+        let mut losses = match rival.script.ask(1)? {
             Answer::Missing { missing } => {
                 eprintln!("{case} {who}: left out, as there is no {missing}");
                 return Ok(None);
@@ -77,38 +78,8 @@ impl Rival {
         Ok(Some(rival))
     }
 
-    fn spawn(python: &Path, who: &str, description: &Path, files: TempDir) -> Result<Self> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
-        let mut child = Command::new(python)
-            .arg(folder.join("steps.py"))
-            .arg(who)
-            .arg(description)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", python.display()))?;
-        let (requests, answers) = (child.stdin.take(), child.stdout.take());
-        Ok(Self {
-            process: Owned(child),
-            requests: requests.context("no standard input")?,
-            answers: BufReader::new(answers.context("no standard output")?),
-            start_ms: 0.0,
-            _files: files,
-        })
-    }
-
-    fn ask(&mut self, count: usize) -> Result<Answer> {
-        // If nobody reads the request, the answer is the end of the output.
-        _ = writeln!(self.requests, "{count}");
-        let mut line = String::new();
-        if self.answers.read_line(&mut line)? == 0 {
-            bail!("the script ended");
-        }
-        Ok(serde_json::from_str(&line)?)
-    }
-
     fn made(&mut self, count: usize) -> Result<(Vec<f64>, Vec<f64>)> {
-        match self.ask(count)? {
+        match self.script.ask(count)? {
             Answer::Made { seconds, losses } if seconds.len() == count => Ok((seconds, losses)),
             other => bail!("expected {count} steps, found {other:?}"),
         }
@@ -122,7 +93,7 @@ impl Stepper for Rival {
 
     fn process(&mut self) -> Result<Footprint> {
         Ok(Footprint {
-            peak_rss_mb: self.process.peak_rss_mb(),
+            peak_rss_mb: self.script.peak_rss_mb(),
             start_ms: Some(self.start_ms),
         })
     }
