@@ -57,9 +57,52 @@ impl Best {
     }
 }
 
+/// Evaluations without a lower validation loss that are worth a word.
+const PATIENCE: u64 = 3;
+
+/// How many times the loss on the text it learns a model's validation loss is when it knows that text better than others.
+const AHEAD: f64 = 1.05;
+
+/// Notices when a model gets worse on other text while it knows the text it learns better: once for each lowest loss.
+#[derive(Debug, Default)]
+pub(crate) struct Overfitting {
+    noticed: Option<(u64, f64)>,
+}
+
+impl Overfitting {
+    /// Whether it is seen for the first time, by an evaluation that `best` has taken into account and the mean loss of the last steps.
+    pub(crate) fn begins(&mut self, best: &Best, validation: f64, training: f64) -> bool {
+        let begins =
+            best.since >= PATIENCE && validation > AHEAD * training && best.found != self.noticed;
+        if begins {
+            self.noticed = best.found;
+        }
+        begins
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn overfitting_is_noticed_once_and_not_missed() {
+        let (mut best, mut overfitting) = (Best::default(), Overfitting::default());
+        let mut evaluate = |step, validation, training| {
+            best.note(step, validation);
+            overfitting.begins(&best, validation, training)
+        };
+        // A plateau is none, however long; what follows it is.
+        let plateau = (1..9)
+            .map(|step| evaluate(step, 2.0, 2.0))
+            .any(|found| found);
+        assert!(!plateau);
+        assert!(evaluate(9, 2.1, 1.9) && !evaluate(10, 2.2, 1.8));
+        // After a lower loss it may begin anew.
+        let again = [(11, 1.9), (12, 2.0), (13, 2.0), (14, 2.0), (15, 2.0)];
+        let again = again.map(|(step, validation)| evaluate(step, validation, 1.5));
+        assert_eq!(again, [false, false, false, true, false]);
+    }
 
     #[test]
     fn the_first_of_the_lowest_counts() {

@@ -8,7 +8,7 @@ use std::io::{IsTerminal, stderr};
 
 use super::{given, plot, print, print_json, program, threads};
 use crate::Error;
-use crate::best::Best;
+use crate::best::{Best, Overfitting};
 use crate::cli::TrainArgs;
 use crate::config::EngineKind;
 use crate::interrupt;
@@ -105,20 +105,20 @@ fn advance<W: Workspace<f32>>(
     session: &mut Session<W>,
     progress: &mut Progress,
 ) -> Result<(), Error> {
-    let mut warned = false;
+    let (mut overfitting, mut warned) = (Overfitting::default(), false);
     while !session.is_finished() {
         let line = session.advance()?;
         progress.show(&line);
-        let learnt = session.training_loss();
-        let is_ahead = line.val_loss.is_some_and(|loss| loss > AHEAD * learnt);
-        if is_ahead && session.best().since() == PATIENCE {
-            progress.note(&overfitting(session.best()));
-        }
-        let guessing = session.guessing_loss();
-        let is_bad = |loss| loss > WILD * guessing || session.is_finished() && loss >= guessing;
-        if !warned && line.val_loss.is_some_and(is_bad) {
-            warned = true;
-            progress.note(NO_BETTER_THAN_GUESSING);
+        if let Some(loss) = line.val_loss {
+            if overfitting.begins(session.best(), loss, session.training_loss()) {
+                progress.note(&by_heart(session.best()));
+            }
+            let guessing = session.guessing_loss();
+            let is_bad = loss > WILD * guessing || session.is_finished() && loss >= guessing;
+            if is_bad && !warned {
+                warned = true;
+                progress.note(NO_BETTER_THAN_GUESSING);
+            }
         }
         if interrupt::requested() && !session.is_finished() {
             session.save_now()?;
@@ -132,19 +132,13 @@ fn advance<W: Workspace<f32>>(
     Ok(())
 }
 
-/// How many times the loss on the text it learns a model's validation loss is when it knows that text better than others.
-const AHEAD: f64 = 1.05;
-
 /// A validation loss so many times that of guessing is worth a word.
 const WILD: f64 = 1.5;
 
 const NO_BETTER_THAN_GUESSING: &str = "note: the model predicts no better than guessing; most often the learning rate is too high \
      (a lower --lr, a longer --warmup or --grad-clip 1 help), or there were too few steps";
 
-/// Evaluations without a lower validation loss that are worth a word.
-const PATIENCE: u64 = 3;
-
-fn overfitting(best: &Best) -> String {
+fn by_heart(best: &Best) -> String {
     let (step, loss) = best.found().unwrap_or_default();
     format!(
         "note: the validation loss has not fallen below {loss:.4} since step {}; a model that goes on like this learns its text by \
