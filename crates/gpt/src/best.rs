@@ -93,9 +93,7 @@ mod tests {
             overfitting.begins(&best, validation, training)
         };
         // A plateau is none, however long; what follows it is.
-        let plateau = (1..9)
-            .map(|step| evaluate(step, 2.0, 2.0))
-            .any(|found| found);
+        let plateau = (1..9).any(|step| evaluate(step, 2.0, 2.0));
         assert!(!plateau);
         assert!(evaluate(9, 2.1, 1.9) && !evaluate(10, 2.2, 1.8));
         // After a lower loss it may begin anew.
