@@ -160,6 +160,10 @@ fn f40_an_empty_prompt_begins_where_an_imported_model_begins_texts() -> Outcome 
     import(&theirs, &run, false)?;
     let imported = Tokenizer::load(&run.join("tokenizer.json"))?;
     assert_eq!(imported.start(), 256);
+    // Their programs learn from the configuration where a text begins and ends.
+    let config: Value = serde_json::from_slice(&fs::read(theirs.join("config.json"))?)?;
+    assert_eq!(config["bos_token_id"], 256);
+    assert_eq!(config["eos_token_id"], 256);
     Ok(())
 }
 

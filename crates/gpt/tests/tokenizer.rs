@@ -127,6 +127,18 @@ fn a_text_comes_back_from_the_tokens_of_a_learned_vocabulary() {
     );
 }
 
+/// A pipe with a name is read from its beginning, as standard input is.
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_of_a_pipe_is_lost() {
+    let desk = Desk::new();
+    desk.done("tokenizer train --vocab-size 280 --out book.json book.txt");
+    let ids = desk.done("tokenizer encode --tokenizer book.json book.txt");
+    let decode = "tokenizer decode --tokenizer book.json /dev/stdin";
+    let back = desk.done_with(decode, ids.as_bytes());
+    assert_eq!(String::from_utf8(back).unwrap(), text());
+}
+
 #[test]
 fn bytes_that_are_no_text_come_back_too() {
     let desk = Desk::new();

@@ -146,6 +146,20 @@ fn bpe_f11_without_a_split_rule_a_file_is_refused() {
     assert!(refused(&document.to_string(), &gpt2()).contains("split rule"));
 }
 
+/// Their programs would take any number of digits for one piece, ours three at most.
+#[test]
+fn counts_that_keep_what_they_found_do_not_go_to_hugging_face() {
+    let keeping = small(r"\p{N}{1,3}+|\P{N}+".parse().unwrap());
+    let message = hugging_face::text(&keeping).unwrap_err().to_string();
+    assert!(message.contains("{…}+"), "{message}");
+    let plain = small(r"\p{N}{1,3}|\P{N}+".parse().unwrap());
+    let text = hugging_face::text(&plain).unwrap();
+    assert!(hugging_face::read(&text, &Given::default()).unwrap() == plain);
+    let message = hugging_face::read(&text.replace("{1,3}", "{1,3}+"), &Given::default());
+    let message = message.unwrap_err().to_string();
+    assert!(message.contains("{…}+"), "{message}");
+}
+
 #[test]
 fn what_would_encode_differently_is_refused() {
     let text = hugging_face::text(&SMALL).unwrap();
@@ -202,6 +216,10 @@ fn what_would_encode_differently_is_refused() {
             "{to}: {message}"
         );
     }
+    // What transformers has written since its version 5 adds nothing.
+    let template = r#""post_processor": {"type":"TemplateProcessing","single":[{"Sequence":{"id":"A","type_id":0}}]}"#;
+    let template = text.replacen(r#""post_processor": null"#, template, 1);
+    assert!(hugging_face::read(&template, &Given::default()).unwrap() == *SMALL);
     let ignoring = text.replacen(r#""ignore_merges": false"#, r#""ignore_merges": true"#, 1);
     assert!(hugging_face::read(&ignoring, &Given::default()).unwrap() == *SMALL);
     let unmade = ignoring.replacen(r#""!": 33"#, r#""!": 33, "!!!!": 999"#, 1);
